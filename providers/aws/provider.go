@@ -59,7 +59,6 @@ func newProvider(o Options) (managed.Provider, *metrics.Metrics) {
 	}, shared.metrics
 }
 
-// connect returns the account of a managed resource.
 func (a *accounts) connect(ctx context.Context, objects managed.Objects, m *unstructured.Unstructured, typeName string) (*cloudcontrol.Account, error) {
 	at, err := a.connector.Connect(ctx, objects, m)
 	if err != nil {
@@ -82,8 +81,7 @@ func (a *accounts) connect(ctx context.Context, objects managed.Objects, m *unst
 	}, nil
 }
 
-// checkTags returns an error if a managed resource sets tags of ours: they would say that a resource belongs
-// to another managed resource.
+// It must not set tags of ours: they would say that a resource belongs to another managed resource.
 func checkTags(m *unstructured.Unstructured) error {
 	for _, field := range []string{"forProvider", "initProvider"} {
 		properties, _, _ := unstructured.NestedMap(m.Object, "spec", field)

@@ -11,29 +11,27 @@ import (
 	"github.com/espalier-dev/espalier/providers/aws/metrics"
 )
 
-// accounts has what the clients of an account and region share.
+// The clients of an account and region share them.
 type accounts struct {
 	options   Options
 	connector *account.Connector
 	metrics   *metrics.Metrics
 
 	mu sync.Mutex
-	// known have the accounts that AWS has named, or an administrator's endpoint; claimed those that only endpoints of
-	// namespaces have: they can name any number of accounts, and must not displace others.
+	// known contains the accounts that AWS has named, or an administrator's endpoint; claimed the accounts that only
+	// endpoints of namespaces have: they can name any number of accounts, and must not displace known ones.
 	known, claimed shared
 }
 
-// shared is the state of accounts, and of the connections to them.
 type shared struct {
 	limiters kept[accountKey, *cloudcontrol.Limiter]
 	reads    kept[connection, *cloudcontrol.Reads]
 }
 
-// accountKey is an account and region. Untrusted is the namespace whose endpoint has named the account; empty for
-// others.
+// Untrusted is the namespace with the endpoint that has named the account; otherwise it is empty.
 type accountKey struct{ untrusted, account, region string }
 
-// connection is who reads: with other credentials, another client does.
+// With other credentials, another client reads.
 type connection struct {
 	account accountKey
 	role    string
@@ -41,7 +39,7 @@ type connection struct {
 }
 
 const (
-	// maxShared bounds the accounts and regions whose limiters are kept, and the connections whose reads are.
+	// maxShared bounds the accounts and regions with kept limiters, and the connections with kept reads.
 	maxShared = 1000
 	// keepUnused is how long they are kept without use: longer than the pause between two observations.
 	keepUnused = time.Hour
@@ -49,7 +47,6 @@ const (
 	sweepEvery = time.Minute
 )
 
-// state returns what all clients of a connection share.
 func (a *accounts) state(of connection) (*cloudcontrol.Limiter, *cloudcontrol.Reads) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
@@ -61,8 +58,7 @@ func (a *accounts) state(of connection) (*cloudcontrol.Limiter, *cloudcontrol.Re
 		s.reads.get(of, now, func() *cloudcontrol.Reads { return cloudcontrol.NewReads(a.options.Now) })
 }
 
-// limits returns the states of all limiters for metrics: first those of known accounts, in the order of their first
-// use.
+// The states of known accounts come first, in the order of their first use.
 func (a *accounts) limits() []metrics.Limit {
 	a.mu.Lock()
 	defer a.mu.Unlock()
@@ -76,8 +72,8 @@ func (a *accounts) limits() []metrics.Limit {
 	return out
 }
 
-// kept has what is shared by key. What is not used any more is removed, and when there is too much, what was not used
-// for longest. The zero value is empty.
+// What is not used any more is removed, and when there is too much, what was not used for longest. The zero value is
+// empty.
 type kept[K comparable, V any] struct {
 	all   map[K]*used[V]
 	swept time.Time
@@ -109,7 +105,6 @@ func (k *kept[K, V]) get(key K, now time.Time, create func() V) V {
 	return created.value
 }
 
-// sweep removes what is not used any more, once in a while.
 func (k *kept[K, V]) sweep(now time.Time) {
 	if now.Sub(k.swept) < sweepEvery {
 		return
@@ -133,7 +128,7 @@ func (k *kept[K, V]) removeOldest() {
 	delete(k.all, oldest)
 }
 
-// each calls a function with all, those that were created first before others.
+// Values that were created first come first.
 func (k *kept[K, V]) each(do func(K, V)) {
 	keys := make([]K, 0, len(k.all))
 	for key := range k.all {

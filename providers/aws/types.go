@@ -22,14 +22,13 @@ import (
 	"github.com/espalier-dev/espalier/sdk/managed"
 )
 
-// types is the catalog of the provider.
 type types struct {
 	options  Options
 	accounts *accounts
 }
 
 // Match returns the names of the types that a pattern matches, without those that are not supported. One that is named
-// is among them, so that its activation says why. Of a type that others stand for, the error says which.
+// is among them, so its activation says why. If other types stand for a type, the error says which.
 func (*types) Match(pattern string) ([]string, error) {
 	if err := catalog.Instead(pattern); err != nil {
 		return nil, err
@@ -97,7 +96,6 @@ func (c *types) Open(name string, clusterScoped bool) (managed.Kind, *apiextensi
 	}), definition, nil
 }
 
-// referencesOf returns the references of a type to kinds of the same scope.
 func referencesOf(t *resourcetype.Type, clusterScoped bool) ([]managed.Reference, error) {
 	var out []managed.Reference
 	for _, r := range reference.Of(t) {
@@ -117,12 +115,11 @@ func referencesOf(t *resourcetype.Type, clusterScoped bool) ([]managed.Reference
 	return out, nil
 }
 
-// fieldPath returns a path as the SDK writes it, such as Rules[*].GroupId.
+// The SDK writes it as in Rules[*].GroupId.
 func fieldPath(p resourcetype.Path) string {
 	return strings.ReplaceAll(p.String(), "."+resourcetype.Any, "[*]")
 }
 
-// attribute returns a function that reads a property of another resource.
 func attribute(path resourcetype.Path) func(*unstructured.Unstructured) string {
 	at := append([]string{"status", "atProvider"}, path...)
 	return func(o *unstructured.Unstructured) string {

@@ -25,8 +25,8 @@ type Account struct {
 	Partition string
 	// RoleARN is the role that the Cloud Control API assumes for its handlers; empty for none.
 	RoleARN string
-	// Config is for the service clients of the SDK. It has the credentials and the endpoints of the
-	// configuration, makes each request once, and removes credentials from all errors.
+	// Config is for the service clients of the SDK. It carries the credentials and the endpoints of the configuration,
+	// makes each request once, and removes credentials from all errors.
 	Config aws.Config
 
 	untrusted string
@@ -40,9 +40,8 @@ type Account struct {
 // resources that share them. Another configuration, and another access key, is another connection.
 func (a *Account) Connection() any { return a.session }
 
-// Scope is the scope of the names of resources: account and region. The answers of an endpoint that a
-// namespace has chosen prove no account: they have a scope of their own, so that a namespace cannot reserve
-// names in another's account.
+// Scope is the scope of the names of resources: account and region. The answers of an endpoint that a namespace has
+// chosen prove no account: they have a scope of their own, so a namespace cannot reserve names in another's account.
 func (a *Account) Scope() string {
 	scope := a.ID + "/" + a.Region
 	if a.untrusted != "" {
@@ -85,7 +84,7 @@ type Options struct {
 	NamespacedIdentity bool
 	// Metrics count the calls of all connections; nil counts nothing.
 	Metrics *metrics.Metrics
-	// Now is the clock by which unused connections end. The default is the wall clock.
+	// Now is the clock for the end of unused connections. The default is the wall clock.
 	Now func() time.Time
 }
 

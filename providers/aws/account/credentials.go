@@ -31,11 +31,9 @@ import (
 	"github.com/espalier-dev/espalier/providers/aws/v1alpha1"
 )
 
-// maxToken limits the size of a token's file.
 const maxToken = 64 << 10
 
-// newConfig returns the config of a configuration, with its credentials. It makes no requests, and waits for
-// none.
+// It makes no requests, and waits for none.
 func (o Options) newConfig(ctx context.Context, s settings, r *redactor, t *http.Transport) (aws.Config, error) {
 	c := aws.Config{
 		Region: s.Spec.Region, HTTPClient: newClient(s, t), Logger: logging.Nop{},
@@ -115,7 +113,7 @@ func (s settings) load(ctx context.Context, c *aws.Config, r *redactor, t *http.
 	return sources, nil
 }
 
-// cached keeps credentials until shortly before they expire.
+// It keeps them until shortly before they expire.
 func cached(p aws.CredentialsProvider) aws.CredentialsProvider {
 	return aws.NewCredentialsCache(p, func(o *aws.CredentialsCacheOptions) {
 		o.ExpiryWindow, o.ExpiryWindowJitterFrac = 5*time.Minute, 0.5
@@ -124,7 +122,6 @@ func cached(p aws.CredentialsProvider) aws.CredentialsProvider {
 
 const defaultSessionName = "espalier"
 
-// assume returns the credentials of a role that those of a config assume.
 func assume(c aws.Config, role v1alpha1.AssumeRole, r *redactor) aws.CredentialsProvider {
 	return r.provider(cached(stscreds.NewAssumeRoleProvider(sts.NewFromConfig(c), string(role.RoleARN), func(o *stscreds.AssumeRoleOptions) {
 		o.RoleSessionName = cmp.Or(string(role.SessionName), defaultSessionName)
@@ -139,7 +136,6 @@ func assume(c aws.Config, role v1alpha1.AssumeRole, r *redactor) aws.Credentials
 	})))
 }
 
-// webIdentity returns the credentials of a role that is assumed with the token of a file.
 func webIdentity(c aws.Config, w *v1alpha1.WebIdentity, r *redactor) (aws.CredentialsProvider, error) {
 	if w == nil {
 		w = &v1alpha1.WebIdentity{}
@@ -164,8 +160,7 @@ func webIdentity(c aws.Config, w *v1alpha1.WebIdentity, r *redactor) (aws.Creden
 // tokenDirectory is where EKS mounts the tokens of service accounts for AWS.
 const tokenDirectory = "/var/run/secrets/eks.amazonaws.com/serviceaccount"
 
-// isTokenFile reports whether a file may be sent as a token. Others, such as the token for the API server, must
-// not reach the endpoint of a configuration.
+// Other files, such as the token for the API server, must not reach the endpoint of a configuration.
 func isTokenFile(file string) bool {
 	if !filepath.IsAbs(file) || filepath.Clean(file) != file {
 		return false
@@ -173,7 +168,7 @@ func isTokenFile(file string) bool {
 	return file == os.Getenv("AWS_WEB_IDENTITY_TOKEN_FILE") || strings.HasPrefix(file, tokenDirectory+"/")
 }
 
-// tokenFile reads a token, which is replaced from time to time.
+// The token is replaced from time to time.
 type tokenFile struct {
 	path string
 	r    *redactor
@@ -186,7 +181,6 @@ func (t tokenFile) GetIdentityToken() ([]byte, error) {
 	return raw, err
 }
 
-// readToken reads a file of limited size.
 func readToken(path string) ([]byte, error) {
 	f, err := os.Open(path)
 	if err != nil {
@@ -206,7 +200,6 @@ const (
 	containerTokenFile = "AWS_CONTAINER_AUTHORIZATION_TOKEN_FILE"
 )
 
-// podIdentity returns the credentials of the pod's EKS Pod Identity.
 func podIdentity(r *redactor) (aws.CredentialsProvider, error) {
 	address, file := os.Getenv(containerURL), os.Getenv(containerTokenFile)
 	if address == "" || file == "" {
@@ -235,7 +228,7 @@ func podIdentity(r *redactor) (aws.CredentialsProvider, error) {
 	}))), nil
 }
 
-// isAgent reports whether a host is the EKS Pod Identity Agent, or loopback.
+// It is the EKS Pod Identity Agent, or loopback.
 func isAgent(host string) bool {
 	ip, err := netip.ParseAddr(host)
 	return err == nil && (ip.IsLoopback() || ip == netip.AddrFrom4([4]byte{169, 254, 170, 23}) || ip == netip.MustParseAddr("fd00:ec2::23"))

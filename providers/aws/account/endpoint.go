@@ -9,15 +9,13 @@ import (
 	"github.com/aws/aws-sdk-go-v2/aws"
 )
 
-// sources are the ConfigSources of an aws.Config: where service clients look for their endpoint. The
-// sources that the SDK has loaded are behind functions, since they contain credentials, which a printer of the
-// config would show.
+// sources are the ConfigSources of an aws.Config: where service clients look for their endpoint. The sources that the
+// SDK has loaded are behind functions, because they contain credentials, which a printer of the config would show.
 type sources struct {
 	endpoints func(service string) (string, bool)
 	loaded    func() []any
 }
 
-// newSources returns the sources for a configuration.
 func newSources(s settings, loaded []any) ([]any, error) {
 	urls := map[string]string{}
 	if s.Spec.Endpoint != nil {
@@ -76,7 +74,6 @@ func (s sources) GetUseDualStackEndpoint(ctx context.Context) (aws.DualStackEndp
 	})
 }
 
-// find returns the value of the first source that has one.
 func find[P, V any](all []any, get func(P) (V, bool, error)) (V, bool, error) {
 	var none V
 	for _, source := range all {
@@ -89,5 +86,4 @@ func find[P, V any](all []any, get func(P) (V, bool, error)) (V, bool, error) {
 	return none, false, nil
 }
 
-// serviceName returns the name of a service in configuration files, by its name in the SDK.
 func serviceName(sdkID string) string { return strings.ReplaceAll(strings.ToLower(sdkID), " ", "_") }

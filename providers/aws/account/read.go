@@ -20,8 +20,7 @@ var (
 	namespaceKind = schema.GroupVersionKind{Version: "v1", Kind: "Namespace"}
 )
 
-// read reads the provider configuration that a managed resource refers to, with its Secrets, and what it
-// allows the managed resource.
+// It reads the provider configuration of a managed resource, with its Secrets, and what it allows the managed resource.
 func (o Options) read(objects managed.Objects, m *unstructured.Unstructured) (settings, sharing, error) {
 	name, _, _ := unstructured.NestedString(m.Object, "spec", "providerConfigRef", "name")
 	kind, _, _ := unstructured.NestedString(m.Object, "spec", "providerConfigRef", "kind")
@@ -86,14 +85,12 @@ func checkSharing(objects managed.Objects, m *unstructured.Unstructured, config 
 	return checkNamespace(config, m.GetNamespace(), allowed, namespaceLabels)
 }
 
-// reader reads the Secrets that a configuration refers to. Those of a ProviderConfig must be in its
-// namespace.
+// reader reads the Secrets that a configuration refers to. The Secrets of a ProviderConfig must be in its namespace.
 type reader struct {
 	objects   managed.Objects
 	namespace string
 }
 
-// secrets reads the access key and the CA certificates.
 func (r reader) secrets(s *settings) error {
 	if ref := s.Spec.Credentials.SecretRef; ref != nil && s.Spec.Credentials.Source == v1alpha1.CredentialsSecret {
 		name, data, err := r.secret(*ref)
@@ -122,7 +119,7 @@ func (r reader) secrets(s *settings) error {
 	return nil
 }
 
-// secret reads a Secret that a configuration refers to. name is its namespace and name.
+// name is the Secret's namespace and name.
 func (r reader) secret(ref v1alpha1.SecretReference) (name string, data map[string]string, err error) {
 	namespace := r.namespace
 	switch {

@@ -16,11 +16,11 @@ import (
 	smithyhttp "github.com/aws/smithy-go/transport/http"
 )
 
-// Services repeat requests in their errors: that about a wrong signature quotes the headers that were signed,
-// the session token among them.
+// Services repeat requests in their errors: the error about a wrong signature quotes the signed headers, including the
+// session token.
 
-// maxSecrets bounds how many secrets are remembered: those of the credentials, of each role, and of sessions
-// that have just ended.
+// maxSecrets bounds how many secrets are remembered: secrets of the credentials, of each role, and of sessions that
+// have just ended.
 const maxSecrets = 32
 
 // redactor removes the credentials of a session from errors.
@@ -29,7 +29,6 @@ type redactor struct {
 	secrets []string // the latest last
 }
 
-// add has secrets removed from now on.
 func (r *redactor) add(secrets ...string) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -43,7 +42,7 @@ func (r *redactor) add(secrets ...string) {
 	}
 }
 
-// provider returns a provider whose credentials are removed from errors.
+// Its credentials are removed from errors.
 func (r *redactor) provider(p aws.CredentialsProvider) aws.CredentialsProvider {
 	return &redactedProvider{func(ctx context.Context) (aws.Credentials, error) {
 		c, err := p.Retrieve(ctx)
@@ -52,7 +51,7 @@ func (r *redactor) provider(p aws.CredentialsProvider) aws.CredentialsProvider {
 	}}
 }
 
-// redactedProvider has a function, which no printer looks into. It is used as a pointer: what clients share is
+// redactedProvider contains a function, which no printer looks into. It is used as a pointer: what clients share is
 // kept by their credentials, and functions cannot be compared.
 type redactedProvider struct {
 	retrieve func(context.Context) (aws.Credentials, error)
@@ -74,8 +73,8 @@ var signed = []*regexp.Regexp{
 // window is the length of a part of a secret that must not be in a text.
 const window = 12
 
-// text returns a text without the secrets, and without signatures. Where a part of a secret would stay, since
-// the secret is escaped or cut, nothing of the text does.
+// It removes the secrets, and signatures. If a part of a secret would stay, because the secret is escaped or cut,
+// nothing of the text does.
 func (r *redactor) text(text string) string {
 	r.mu.Lock()
 	secrets := slices.Clone(r.secrets)
@@ -96,8 +95,7 @@ func (r *redactor) text(text string) string {
 	return text
 }
 
-// error returns an error without the secrets. What has none stays as it is; of others the code of the API
-// and the status of the response stay.
+// An error without secrets stays as it is; otherwise the code of the API and the status of the response stay.
 func (r *redactor) error(err error) error {
 	if err == nil {
 		return nil
@@ -125,7 +123,7 @@ func (r *redactor) error(err error) error {
 	return clean
 }
 
-// middleware has all errors of a service client pass the redactor.
+// All errors of a service client pass the redactor.
 func (r *redactor) middleware(stack *middleware.Stack) error {
 	return stack.Initialize.Add(middleware.InitializeMiddlewareFunc("RedactCredentials",
 		func(ctx context.Context, in middleware.InitializeInput, next middleware.InitializeHandler) (middleware.InitializeOutput, middleware.Metadata, error) {

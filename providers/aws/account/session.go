@@ -22,8 +22,8 @@ import (
 const (
 	// idle is how long an unused session stays.
 	idle = 30 * time.Minute
-	// maxSessions bounds the sessions, and maxNamespaceSessions those of the ProviderConfigs of a namespace: those
-	// that were not used for longest end first.
+	// maxSessions bounds the sessions, and maxNamespaceSessions the sessions of a namespace's ProviderConfigs: the ones
+	// unused for longest end first.
 	maxSessions          = 500
 	maxNamespaceSessions = 50
 	// reload is how often the environment and the files of the SDK are read for credentials that do not
@@ -37,16 +37,16 @@ const (
 	retryTurn = 5 * time.Second
 )
 
-// sessions has one session for equal settings: a changed configuration or Secret has another one.
+// Equal settings share a session: a changed configuration or Secret has another one.
 type sessions struct {
 	mu    sync.Mutex
 	all   map[[sha256.Size]byte]*session
 	swept time.Time
 }
 
-// session has the credentials of a configuration, and the connections to its services.
+// It holds the credentials of a configuration, and the connections to its services.
 type session struct {
-	// namespace is that of a ProviderConfig; empty for a ClusterProviderConfig.
+	// namespace is the ProviderConfig's; empty for a ClusterProviderConfig.
 	namespace string
 	config    aws.Config
 	redactor  *redactor
@@ -62,10 +62,8 @@ type session struct {
 	failedAt time.Time
 }
 
-// identity is the account of credentials.
 type identity struct{ accessKey, account, partition string }
 
-// get returns the session for settings.
 func (all *sessions) get(ctx context.Context, o Options, s settings) (*session, error) {
 	key, now := s.digest(), o.Now()
 	all.mu.Lock()
@@ -96,7 +94,7 @@ func (all *sessions) get(ctx context.Context, o Options, s settings) (*session, 
 	return created, nil
 }
 
-// limit ends sessions if there are too many, of a namespace or in all.
+// Too many sessions, of a namespace or in all, are ended.
 func (all *sessions) limit(namespace string) {
 	if namespace != "" {
 		isOwn := func(s *session) bool { return s.namespace == namespace }
@@ -115,7 +113,6 @@ func (all *sessions) limit(namespace string) {
 	}
 }
 
-// sweep ends the sessions that are not used any more, once in a while.
 func (all *sessions) sweep(now time.Time) {
 	if now.Sub(all.swept) < time.Minute {
 		return
@@ -128,7 +125,7 @@ func (all *sessions) sweep(now time.Time) {
 	}
 }
 
-// endOldest ends the session, of those that may end, that was not used for longest.
+// It ends the session, of those that may end, that was not used for longest.
 func (all *sessions) endOldest(mayEnd func(*session) bool) {
 	var oldest [sha256.Size]byte
 	var at *session
@@ -140,7 +137,7 @@ func (all *sessions) endOldest(mayEnd func(*session) bool) {
 	all.end(oldest)
 }
 
-// end closes the connections of a session and forgets it. Requests in flight are completed.
+// Requests in flight are completed.
 func (all *sessions) end(key [sha256.Size]byte) {
 	if s := all.all[key]; s != nil {
 		s.transport.CloseIdleConnections()
@@ -148,11 +145,9 @@ func (all *sessions) end(key [sha256.Size]byte) {
 	}
 }
 
-// accountPattern matches account numbers.
 var accountPattern = regexp.MustCompile(`^[0-9]{12}$`)
 
-// identify returns the account of the credentials as they are now. A request is made only for other
-// credentials than the last, and by one goroutine at a time.
+// A request is made only for other credentials than the last, and by one goroutine at a time.
 func (s *session) identify(ctx context.Context, now func() time.Time) (identity, error) {
 	timeout := time.NewTimer(maxQueueTime)
 	defer timeout.Stop()

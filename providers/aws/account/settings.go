@@ -19,20 +19,18 @@ import (
 type settings struct {
 	// Config describes the configuration.
 	Config string
-	// Namespace is that of a ProviderConfig; empty for a ClusterProviderConfig.
+	// Namespace is the ProviderConfig's; empty for a ClusterProviderConfig.
 	Namespace string
 	Spec      v1alpha1.ProviderConfigSpec
 	AccessKey accessKey
 	CA        string
 }
 
-// accessKey is what a Secret with credentials has.
 type accessKey struct{ ID, Secret, Token string }
 
 // Format writes no field of the key.
 func (accessKey) Format(f fmt.State, _ rune) { _, _ = f.Write([]byte("(redacted)")) }
 
-// digest is the same for equal settings.
 func (s settings) digest() [sha256.Size]byte {
 	raw, err := json.Marshal(s)
 	if err != nil {
@@ -41,7 +39,6 @@ func (s settings) digest() [sha256.Size]byte {
 	return sha256.Sum256(raw)
 }
 
-// hasEndpoint reports whether the configuration names the address of a service.
 func (s settings) hasEndpoint() bool {
 	return s.Spec.Endpoint != nil && (s.Spec.Endpoint.URL != "" || len(s.Spec.Endpoint.Services) > 0)
 }
@@ -59,7 +56,6 @@ func (s settings) untrusted() string {
 // may be older than the schema.
 var regionPattern = regexp.MustCompile(`^[a-z]{2,8}(-[a-z]{2,12})+-[0-9]{1,2}$`)
 
-// check returns an error unless the program allows a configuration what it uses.
 func (o Options) check(s settings) error {
 	if !regionPattern.MatchString(s.Spec.Region) {
 		return fmt.Errorf("%s: spec.region %q is not the name of a region, such as eu-central-1", s.Config, s.Spec.Region)
@@ -87,8 +83,7 @@ func (o Options) check(s settings) error {
 	return nil
 }
 
-// checkURL returns an error unless the address of a service is allowed. That a name of a host resolves to an
-// allowed address is checked when a connection is made.
+// That a name of a host resolves to an allowed address is checked when a connection is made.
 func (o Options) checkURL(s settings, field string, address v1alpha1.EndpointURL) error {
 	if address == "" {
 		return nil
@@ -105,7 +100,6 @@ func (o Options) checkURL(s settings, field string, address v1alpha1.EndpointURL
 	return nil
 }
 
-// isLoopback reports whether a host of a URL is this machine.
 func isLoopback(host string) bool {
 	ip, err := netip.ParseAddr(host)
 	return host == "localhost" || err == nil && ip.IsLoopback()
@@ -121,11 +115,11 @@ var embedded = map[netip.Prefix]int{
 // metadata are addresses of metadata and credential services that are not link-local.
 var metadata = netip.MustParsePrefix("fd00:ec2::/32")
 
-// translated has addresses that a network translates to IPv4 addresses of its choice.
+// translated contains addresses that a network translates to IPv4 addresses of its choice.
 var translated = netip.MustParsePrefix("64:ff9b:1::/48")
 
-// denied reports whether a ProviderConfig may not have an address: it is this machine, or a service of the
-// network that trusts whoever can reach it.
+// A ProviderConfig is not allowed to use these addresses: this machine, or a service of the network that trusts every
+// client that can reach it.
 func denied(ip netip.Addr) bool {
 	ip = ip.Unmap().WithZone("")
 	for prefix, at := range embedded {
@@ -139,8 +133,8 @@ func denied(ip netip.Addr) bool {
 		ip.Is4() && (ip.As4()[0] == 0 || ip.As4()[0] == 255)
 }
 
-// checkAddress returns an error for a denied address. It is called with the resolved address, so that the
-// name of a host cannot evade it.
+// checkAddress returns an error for a denied address. It is called with the resolved address, so the name of a host
+// cannot evade it.
 func checkAddress(network, address string) error {
 	host, _, err := net.SplitHostPort(address)
 	if err == nil && strings.HasPrefix(network, "tcp") {

@@ -17,14 +17,14 @@ import (
 
 // sharing is what a configuration allows the managed resources of one namespace.
 type sharing struct {
-	// Config describes the configuration; empty for that of a namespace, and for cluster-scoped managed
-	// resources, which it does not restrict.
+	// Config describes the configuration; empty for a namespace's own, and for cluster-scoped managed resources, which
+	// it does not restrict.
 	Config string
 	// Types are patterns of the allowed types; nil for all.
 	Types []string
 	Allow []v1alpha1.Allowance
-	// Denied is why the namespace may not use the configuration, for a managed resource that is being deleted:
-	// what it owns is still deleted with it, and nothing else.
+	// Denied is why the namespace is not allowed to use the configuration, for a managed resource that is being
+	// deleted: what it owns is still deleted with it, and nothing else.
 	Denied string
 }
 
@@ -32,7 +32,6 @@ func (s sharing) allows(a v1alpha1.Allowance) bool {
 	return s.Config == "" || slices.Contains(s.Allow, v1alpha1.AllowEverything) || slices.Contains(s.Allow, a)
 }
 
-// checkType returns an error unless a type is allowed.
 func (s sharing) checkType(typeName string) error {
 	if s.Config == "" || s.Types == nil || slices.ContainsFunc(s.Types, func(pattern string) bool { return matches(pattern, typeName) }) {
 		return nil
@@ -41,13 +40,12 @@ func (s sharing) checkType(typeName string) error {
 		"Refer to another configuration, or have an administrator add the type", s.Config, typeName)}
 }
 
-// matches reports whether a type has a name, or is of the service in a pattern such as AWS::EC2::*.
+// The pattern is a name, or all types of a service, such as AWS::EC2::*.
 func matches(pattern, typeName string) bool {
 	prefix, isPattern := strings.CutSuffix(pattern, "*")
 	return pattern == typeName || isPattern && strings.HasPrefix(typeName, prefix)
 }
 
-// adoptionDenied returns why a resource that the namespace has not created may not be adopted.
 func (s sharing) adoptionDenied() string {
 	if s.Denied != "" {
 		return s.Denied

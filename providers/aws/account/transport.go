@@ -41,7 +41,6 @@ const (
 	retryQueued = 10 * time.Second
 )
 
-// newTransport returns the transport of a configuration.
 func (o Options) newTransport(s settings) (*http.Transport, error) {
 	roots, err := s.roots()
 	if err != nil {
@@ -67,7 +66,7 @@ func (o Options) newTransport(s settings) (*http.Transport, error) {
 	return t, nil
 }
 
-// roots returns the trusted certificate authorities; nil for those of the system.
+// They are nil for the authorities of the system.
 func (s settings) roots() (*x509.CertPool, error) {
 	bundle := os.Getenv("AWS_CA_BUNDLE")
 	if s.CA == "" && bundle == "" {
@@ -90,7 +89,7 @@ func (s settings) roots() (*x509.CertPool, error) {
 	return roots, nil
 }
 
-// client makes requests, follows no redirects, and limits responses.
+// It follows no redirects, and limits responses.
 type client struct {
 	http        *http.Client
 	slots       chan struct{} // nil for no limit
@@ -135,7 +134,7 @@ func (c *client) Do(r *http.Request) (*http.Response, error) {
 	return answer, nil
 }
 
-// limitedBody returns an error when a response is too large.
+// It returns an error when a response is too large.
 type limitedBody struct {
 	io.ReadCloser
 	left, limit int64

@@ -37,7 +37,7 @@ type Source struct {
 type entry struct {
 	offset, compressed, size int
 	regions                  string
-	// own is the schema of a type that hooks serve, and that the archive does not have.
+	// own is the schema of a type that hooks serve and the archive lacks.
 	own []byte
 }
 
@@ -77,8 +77,8 @@ func (p parsed) withHandlers() parsed {
 	return p
 }
 
-// parse reads the index. Its first line has the source; then there are lines of sets of regions, which begin
-// with "@", and of types, sorted by name.
+// The first line has the source; then there are lines of sets of regions, which begin with "@", and of types, sorted by
+// name.
 func parse(index string) (parsed, error) {
 	var p parsed
 	sets := map[string]string{}
@@ -124,7 +124,7 @@ func Has(name string) bool {
 	return ok
 }
 
-// Get reads the schema of a type, with the corrections of package override. Each call reads it again, so that the caller decides how long it is kept.
+// Get reads the schema of a type, with the corrections of package override. Each call reads it again.
 func Get(name string) (*resourcetype.Type, error) {
 	raw, err := Raw(name)
 	if err != nil {
@@ -161,8 +161,8 @@ func Raw(name string) ([]byte, error) {
 	return raw, nil
 }
 
-// Regions returns the regions that are known to have a type, sorted. Regions of isolated partitions are never
-// among them, since AWS does not publish which types they have.
+// Regions returns the regions that are known to have a type, sorted. Regions of isolated partitions are never among
+// them, because AWS does not publish their types.
 func Regions(name string) []string {
 	p := read()
 	i, ok := slices.BinarySearch(p.names, name)

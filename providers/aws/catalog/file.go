@@ -21,7 +21,7 @@ const (
 	maxSchema = 16 << 20
 )
 
-// UseFile replaces the embedded schemas by those of a file, which 'espalier aws schema update' writes. It is
+// UseFile replaces the embedded schemas by the schemas of a file, which 'espalier aws schema update' writes. It is
 // called before anything else of this package, and not concurrently.
 func UseFile(path string) error {
 	p, err := load(path)
@@ -81,7 +81,7 @@ func readIndex(files *zip.Reader) (string, error) {
 	return string(raw), err
 }
 
-// locate sets where each schema is, since the file decides, not its index.
+// The file decides where each schema is, not its index.
 func (p *parsed) locate(files *zip.Reader) error {
 	byName := map[string]*zip.File{}
 	for _, file := range files.File {

@@ -5,7 +5,7 @@ import (
 	"strings"
 )
 
-// instead are the types that stand for others, which the Cloud Control API does not serve.
+// These types stand for other types, which the Cloud Control API does not serve.
 var instead = map[string][]string{
 	"AWS::Elasticsearch::Domain":          {"AWS::OpenSearchService::Domain"},
 	"AWS::IAM::Policy":                    {"AWS::IAM::RolePolicy", "AWS::IAM::UserPolicy", "AWS::IAM::GroupPolicy"},
@@ -19,8 +19,7 @@ var instead = map[string][]string{
 	"AWS::WAF::WebACL":                    {"AWS::WAFv2::WebACL"},
 }
 
-// Instead returns what to use in the place of a type that is not served: nil for a type that is, or of which nothing
-// is known.
+// Instead returns what to use in the place of a type that is not served: nil for a served or an unknown type.
 func Instead(name string) error {
 	others := instead[name]
 	if len(others) == 0 || Has(name) {

@@ -64,7 +64,7 @@ func (c *client) Begin(ctx context.Context, _ *unstructured.Unstructured, i exte
 	return op, nil
 }
 
-// document returns what is sent: the desired state with our tags, or the patch.
+// It is the desired state with our tags, or the patch.
 func (c *client) document(i external.Intent) (string, error) {
 	if i.Verb == external.Delete {
 		return "", nil
@@ -94,8 +94,7 @@ func encode(value any) (string, error) {
 	return strings.TrimSpace(b.String()), err
 }
 
-// prepareDeletion does what the hook of the type does before a deletion. It returns why nothing can be deleted yet;
-// nil if it can.
+// It runs the hook of the type, and returns why nothing can be deleted yet; nil if it can.
 func (c *client) prepareDeletion(ctx context.Context, i external.Intent) *external.OpError {
 	if i.Verb != external.Delete || c.hooks.BeforeDelete == nil {
 		return nil
@@ -201,7 +200,7 @@ func (c *client) Poll(ctx context.Context, _ *unstructured.Unstructured, was ext
 		return external.Op{}, c.readError("get the status of the request of", err)
 	}
 	if aws.ToString(event.Identifier) == "" && was.Ref != "" {
-		event.Identifier = aws.String(string(was.Ref)) // an earlier event has named the resource, so that it exists
+		event.Identifier = aws.String(string(was.Ref)) // an earlier event has named the resource, so it exists
 	}
 	op := c.toOp(r, event)
 	if op.Done {
@@ -226,12 +225,12 @@ func (c *client) status(ctx context.Context, token string) (types.ProgressEvent,
 }
 
 const (
-	// defaultTimeout is that of a handler which names none, timeoutMargin is added to all.
+	// defaultTimeout is for a handler that names none, timeoutMargin is added to all.
 	defaultTimeout = 2 * time.Hour
 	timeoutMargin  = 10 * time.Minute
 )
 
-// timeout is after what time an operation of the verb has ended for certain.
+// An operation of the verb has certainly ended after this time.
 func (c *client) timeout(verb external.Verb) time.Duration {
 	handler := c.Type.Handlers[map[external.Verb]resourcetype.Verb{
 		external.Create: resourcetype.Create, external.Update: resourcetype.Update, external.Delete: resourcetype.Delete,
@@ -248,10 +247,8 @@ const (
 	maxPoll = time.Minute
 )
 
-// pollDelay is when an operation of some age is polled again.
 func pollDelay(age time.Duration) time.Duration { return min(maxPoll, 2*minPoll+age/10) }
 
-// toOp converts the progress of a request.
 func (c *client) toOp(r resume, event types.ProgressEvent) external.Op {
 	r.token, r.conditional = aws.ToString(event.RequestToken), c.conditional
 	op := external.Op{Resume: r.String(), State: string(event.OperationStatus), Ref: external.Ref(aws.ToString(event.Identifier))}

@@ -37,7 +37,6 @@ type client struct {
 	conditional []string
 }
 
-// observed is a resource as it was read.
 type observed struct {
 	ref        external.Ref
 	properties map[string]any
@@ -69,7 +68,7 @@ func (k *Kind) Connect(ctx context.Context, account *Account, objects managed.Ob
 	return c, nil
 }
 
-// setIdentifier sets the properties that the identifier consists of, which may come from the object's name.
+// The properties of the identifier may come from the object's name.
 func (c *client) setIdentifier() {
 	if key, err := c.Identify(c.object); err == nil {
 		model.SetIdentifier(c.Type, c.creation, key.Name)
@@ -109,7 +108,6 @@ func (c *client) Observe(ctx context.Context, _ *unstructured.Unstructured, ref 
 	return o, c.addConnection(ctx, &o, ref, properties)
 }
 
-// target is a resource for hooks.
 func (c *client) target(identifier string, properties map[string]any) hook.Target {
 	t := hook.Target{
 		Resource: hook.Resource{Identifier: identifier, Properties: properties}, Account: c.account.ID, Region: c.account.Region,
@@ -151,8 +149,8 @@ func (c *client) observation(ref external.Ref, properties map[string]any) (exter
 	return o, seen
 }
 
-// chosen returns what late initialization stores. Properties that only the read of one resource returns are left
-// out: with them, each resource would have to be read alone now and then.
+// It is what late initialization stores. Properties that only the read of one resource returns are left out: with them,
+// each resource would have to be read alone now and then.
 func (c *client) chosen(properties map[string]any) map[string]any {
 	out := withoutSecrets(model.Chosen(c.Type, c.forProvider, properties))
 	for _, name := range c.hooks.Unread {
@@ -168,7 +166,6 @@ func (c *client) chosen(properties map[string]any) map[string]any {
 // version after an upgrade.
 var upgraded = []string{"EngineVersion", "ReleaseVersion", "Version"}
 
-// normalized applies the hook of the type.
 func (c *client) normalized(properties map[string]any) map[string]any {
 	if c.hooks.Normalize == nil {
 		return properties
@@ -176,7 +173,7 @@ func (c *client) normalized(properties map[string]any) map[string]any {
 	return c.hooks.Normalize(properties)
 }
 
-// mark returns the mark in the tags of a resource; nil without one.
+// It is nil without one.
 func (c *client) mark(properties map[string]any) *external.Mark {
 	if c.tags.Property == "" {
 		return nil
@@ -188,8 +185,8 @@ func (c *client) mark(properties map[string]any) *external.Mark {
 	return &external.Mark{ID: tags[model.TagBinding], Owner: tags[model.TagOwner]}
 }
 
-// request is the content of a call as it is stored: without our mark, which the intent has, and without the
-// values of Secrets, whose places it lists.
+// request is the content of a call as it is stored: without our mark, which is in the intent, and without the values of
+// Secrets; it lists their places.
 type request struct {
 	Desired any               `json:"desired,omitempty"`
 	Patch   []model.Operation `json:"patch,omitempty"`
@@ -244,7 +241,7 @@ func (c *client) WriteOnlyDigest(*unstructured.Unstructured) string {
 	return model.WriteOnlyDigest(c.Type, c.wanted)
 }
 
-// encodeRequest returns a request as it is stored. Its bytes are the same for the same content.
+// Its bytes are the same for the same content.
 func encodeRequest(r any) (external.Request, error) {
 	raw, err := json.Marshal(r)
 	if err != nil {
@@ -256,7 +253,7 @@ func encodeRequest(r any) (external.Request, error) {
 	return raw, nil
 }
 
-// immutableError says which differences no update can correct.
+// No update can correct these differences.
 func (c *client) immutableError() error {
 	fixed := c.last.comparison.Immutable()
 	if len(fixed.Differences) == 0 {
@@ -266,7 +263,6 @@ func (c *client) immutableError() error {
 		c.Type.Name, fixed)
 }
 
-// tagged returns properties with more tags.
 func (c *client) tagged(properties map[string]any, tags map[string]string) map[string]any {
 	out := maps.Clone(properties)
 	out[c.tags.Property] = c.tags.Add(properties[c.tags.Property], tags)

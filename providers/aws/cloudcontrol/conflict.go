@@ -12,8 +12,8 @@ import (
 	"github.com/espalier-dev/espalier/sdk/managed/external"
 )
 
-// afterConflict continues after AWS has refused a call since its token was used before. That was our own call,
-// whose answer was lost: the operation is continued if it is found.
+// AWS has refused a call because its token was used before. That was our own call, and its answer was lost: the
+// operation is continued if it is found.
 func (c *client) afterConflict(ctx context.Context, i external.Intent, conflict error) (external.Op, error) {
 	if found := usedToken.FindStringSubmatch(messageOf(conflict)); found != nil {
 		event, err := c.status(ctx, found[1])
@@ -38,7 +38,7 @@ func (c *client) afterConflict(ctx context.Context, i external.Intent, conflict 
 	out := c.callError(i.Verb, conflict)
 	out.Class, out.Mismatch = external.Rejected, true
 	if i.Verb == external.Delete {
-		out.Class = external.Failed // so that the next attempt has another token
+		out.Class = external.Failed // the next attempt must use another token
 	}
 	return external.Op{Err: out, Done: out.Class == external.Failed}, nil
 }
@@ -62,9 +62,8 @@ const (
 	requestsOfPage  = 100
 )
 
-// findRequest searches for the operation of an intent among the latest requests of the account. A creation of
-// a resource without an identity is recognized by our mark in its model. MayRun reports whether an operation
-// that runs may be it.
+// It searches the latest requests of the account. A creation of a resource without an identity is recognized by our
+// mark in its model. MayRun reports whether an operation that runs may be it.
 func (c *client) findRequest(ctx context.Context, i external.Intent) (found *types.ProgressEvent, mayRun bool, err error) {
 	input := &cloudcontrol.ListResourceRequestsInput{
 		MaxResults: aws.Int32(requestsOfPage),

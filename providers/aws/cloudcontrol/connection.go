@@ -9,8 +9,7 @@ import (
 	"github.com/espalier-dev/espalier/sdk/managed/external"
 )
 
-// addConnection adds the connection details of a resource that can be used. What takes a request of its own is read
-// only if there is a Secret for it.
+// The resource can be used. What takes a request of its own is read only if there is a Secret for it.
 func (c *client) addConnection(ctx context.Context, o *external.Observation, ref external.Ref, properties map[string]any) error {
 	if o.Ready != external.Yes || c.object.GetDeletionTimestamp() != nil {
 		return nil

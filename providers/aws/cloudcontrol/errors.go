@@ -35,8 +35,8 @@ var unknownOutcome = []string{
 	"NotStabilizedException", "ConcurrentModificationException", "InternalFailure", "InternalServerError", "ServiceUnavailable", codeGeneral,
 }
 
-// codeOf returns the code of an error of AWS; empty for other errors. Some services report a token that was
-// used before as another error, whose text says so.
+// It is empty for errors that are not AWS's. Some services report a token that was used before as another error, with a
+// text that says so.
 func codeOf(err error) string {
 	var answer smithy.APIError
 	switch {
@@ -65,8 +65,7 @@ var (
 	action = regexp.MustCompile(`\b[a-z][a-z0-9-]*:[A-Z]\w+`)
 )
 
-// isNotFound reports whether an error says that the resource does not exist: by its code, or by the code of
-// the handler in its text.
+// The error says so by its code, or by the code of the handler in its text.
 func isNotFound(err error) bool {
 	if err == nil {
 		return false
@@ -79,7 +78,6 @@ func isNotFound(err error) bool {
 	return code != "" && found != nil && found[1] == string(types.HandlerErrorCodeNotFound)
 }
 
-// isThrottled reports whether AWS has refused a call since there are too many.
 func isThrottled(err error) bool {
 	if err == nil {
 		return false
@@ -99,7 +97,7 @@ func isThrottlingText(text string) bool {
 	return strings.Contains(text, "rate exceeded") || strings.Contains(text, "throttl") || strings.Contains(text, "too many requests")
 }
 
-// retryAfter is the delay that AWS asks for in a header; 0 if it doesn't.
+// AWS asks for the delay in a header; 0 if it doesn't.
 func retryAfter(err error) time.Duration {
 	var response *awshttp.ResponseError
 	if !errors.As(err, &response) || response.HTTPResponse() == nil {
@@ -118,7 +116,7 @@ const (
 	concurrentDelay = 15 * time.Second
 )
 
-// notSent returns the error of a call that was not sent.
+// The call was not sent.
 func notSent(err error) *external.OpError {
 	var limited *external.OpError
 	if errors.As(err, &limited) {
@@ -127,8 +125,7 @@ func notSent(err error) *external.OpError {
 	return &external.OpError{Class: external.Rejected, Message: "the call was not sent: " + err.Error()}
 }
 
-// callError classifies the error of a call that changes something. AWS has not accepted a call that it answers
-// with an error of the client.
+// The call changes something. AWS has not accepted a call that it answers with an error of the client.
 func (c *client) callError(verb external.Verb, err error) *external.OpError {
 	var unsent *external.OpError
 	if errors.As(err, &unsent) { // of a limit of this program
@@ -154,7 +151,6 @@ func (c *client) callError(verb external.Verb, err error) *external.OpError {
 	return out
 }
 
-// readError returns the error of a call that reads.
 func (c *client) readError(verb string, err error) error {
 	var limited *external.OpError
 	if errors.As(err, &limited) {
@@ -179,7 +175,6 @@ func (c *client) readError(verb string, err error) error {
 	return out
 }
 
-// toFailure converts the end of a request that has failed.
 func (c *client) toFailure(verb external.Verb, op external.Op, event types.ProgressEvent) external.Op {
 	code := event.ErrorCode
 	op.Done = true
@@ -202,7 +197,7 @@ func (c *client) toFailure(verb external.Verb, op external.Op, event types.Progr
 		if c.hadNoEffect(op.Ref, event) {
 			op.Err.Class = external.Rejected
 		} else if op.Ref == "" && c.caps.Naming == external.ProviderAssigned && !c.caps.Findable {
-			// The token is used up, and nothing shows whether there is a resource: a person has to look.
+			// The token is used up, and nothing shows whether there is a resource: a user has to look.
 			op.Err.Class, op.Err.Mismatch = external.Rejected, true
 		}
 	case external.Update:
@@ -217,8 +212,8 @@ var beforeEffect = []types.HandlerErrorCode{
 	types.HandlerErrorCodeNotFound, types.HandlerErrorCodeNotUpdatable, types.HandlerErrorCodeThrottling, types.HandlerErrorCodeResourceConflict,
 }
 
-// hadNoEffect reports whether a failed creation has left nothing for certain. A handler returns the identifier
-// as soon as there is a resource. Where tags show what was left, only clear codes count.
+// The failed creation has left nothing for certain. A handler returns the identifier as soon as there is a resource.
+// Where tags show what was left, only clear codes count.
 func (c *client) hadNoEffect(ref external.Ref, event types.ProgressEvent) bool {
 	isEarly := slices.Contains(beforeEffect, event.ErrorCode)
 	if c.caps.Naming == external.CallerAssigned {
@@ -230,7 +225,6 @@ func (c *client) hadNoEffect(ref external.Ref, event types.ProgressEvent) bool {
 // blockers are texts in the messages of deletions that other resources prevent.
 var blockers = []string{"dependencyviolation", "has dependencies", "dependent object", "in use", "is used by", "not empty", "must detach", "deleteconflict"}
 
-// explained returns a message of AWS, with what helps.
 func (c *client) explained(verb external.Verb, code, message string) string {
 	text := strings.ToLower(code + " " + message)
 	if verb == external.Delete && (code == string(types.HandlerErrorCodeResourceConflict) ||
@@ -248,7 +242,7 @@ func (c *client) explained(verb external.Verb, code, message string) string {
 // maxPermissions bounds how many IAM actions a message names.
 const maxPermissions = 8
 
-// permissions names the IAM actions that a handler needs, if AWS has denied access without naming one.
+// The actions are named if AWS has denied access without naming one.
 func (c *client) permissions(verb string, handler resourcetype.Verb, code, message string) string {
 	denied := strings.Contains(code, "AccessDenied") || strings.Contains(code, "Unauthorized") ||
 		strings.Contains(message, "AccessDenied") || strings.Contains(message, "not authorized to perform")

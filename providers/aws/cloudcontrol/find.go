@@ -23,21 +23,20 @@ const (
 	// maxPages and maxListed bound the list, by its pages and by the bytes of the properties in it.
 	maxPages  = 200
 	maxListed = 64 << 20
-	// maxReads bounds the resources that are read since a list leaves their tags out.
+	// maxReads bounds the resources that are read because a list leaves their tags out.
 	maxReads = 5000
 	// maxFound and maxFoundBytes bound the resources with the mark, which are kept.
 	maxFound      = 5000
 	maxFoundBytes = 8 << 20
-	// searchTimeout bounds the time. It is less than the timeout of a call, so that the error says what to do.
+	// searchTimeout bounds the time. It is less than the timeout of a call, so the error says what to do.
 	searchTimeout = 100 * time.Second
 )
 
-// search is a search for resources with a mark.
 type search struct {
 	*client
 	mark  external.Mark
 	found []external.Observation
-	// listed and read count what was searched; the bytes are those of properties.
+	// listed and read count what was searched; the bytes are of properties.
 	listed, read, listedBytes, foundBytes int
 	// tagsErr is why the search by tags was not possible.
 	tagsErr string
@@ -59,7 +58,7 @@ func (c *client) Find(ctx context.Context, _ *unstructured.Unstructured, _ exter
 	return nil, err
 }
 
-// limited is the error of a search that reaches a bound. Nothing is created then, since its resource may exist.
+// The search has reached a bound. Nothing is created then, because its resource may exist.
 func (s *search) limited(why string) error {
 	if s.tagsErr != "" {
 		why += ". The search by its tags, which needs the permission tag:GetResources, has failed: " + s.tagsErr
@@ -93,7 +92,6 @@ func (s *search) run(ctx context.Context) error {
 	return s.limited(fmt.Sprintf("the list has more than %d pages", maxPages))
 }
 
-// listInput returns the request for the first page.
 func (c *client) listInput() (*cloudcontrol.ListResourcesInput, error) {
 	input := &cloudcontrol.ListResourcesInput{TypeName: &c.Type.Name, RoleArn: optional(c.account.RoleARN)}
 	given, err := model.ListModel(c.Type, c.creation)
@@ -105,7 +103,7 @@ func (c *client) listInput() (*cloudcontrol.ListResourcesInput, error) {
 	return input, err
 }
 
-// searchPage searches in a page. Resources whose tags it leaves out are read.
+// Resources that a page lists without tags are read.
 func (s *search) searchPage(ctx context.Context, page []types.ResourceDescription) error {
 	var unknown []string
 	for _, d := range page {
@@ -138,7 +136,7 @@ func (s *search) searchPage(ctx context.Context, page []types.ResourceDescriptio
 	return nil
 }
 
-// add adds a resource if it carries the mark.
+// The resource is added if it carries the mark.
 func (s *search) add(id string, properties map[string]any) error {
 	if !s.carries(properties, s.mark) {
 		return nil
@@ -155,7 +153,7 @@ func (s *search) add(id string, properties map[string]any) error {
 	return nil
 }
 
-// readAll reads resources, many at once if the type has a hook for that. Those that do not exist are left out.
+// Many are read at once if the type has a hook for that. Missing ones are left out.
 func (s *search) readAll(ctx context.Context, identifiers []string) (map[string]map[string]any, error) {
 	out := map[string]map[string]any{}
 	if s.hooks.ReadMany != nil {
@@ -190,7 +188,7 @@ func (c *client) list(ctx context.Context, input *cloudcontrol.ListResourcesInpu
 	return page, err
 }
 
-// carries reports whether a resource carries a mark with the ID, or, if that is empty, with the owner.
+// The mark has the ID, or, if that is empty, the owner.
 func (c *client) carries(properties map[string]any, mark external.Mark) bool {
 	has := c.mark(properties)
 	if has == nil {

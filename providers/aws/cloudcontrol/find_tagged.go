@@ -21,24 +21,24 @@ type Tagging interface {
 }
 
 const (
-	// maxTagged bounds the resources that are read since the Resource Groups Tagging API names them.
+	// maxTagged bounds the resources that are read because the Resource Groups Tagging API names them.
 	maxTagged = 10
 	// maxTaggedPages bounds its pages: some may be empty.
 	maxTaggedPages = 3
-	// taggedTimeout bounds a request: a private network may not reach the API.
+	// taggedTimeout bounds a request: a private network might not reach the API.
 	taggedTimeout = 10 * time.Second
 )
 
-// canFindTagged reports whether resources with the mark may be searched by their tags first. Where one is known, others
-// with its mark are searched, which that could miss.
+// Resources with the mark may be searched by their tags first. If one is known, a search for more with its mark
+// follows, which tags could miss.
 func (s *search) canFindTagged() bool {
 	isKnown := s.last != nil || s.object.GetAnnotations()[resource.ExternalNameAnnotation] != "" || s.object.GetDeletionTimestamp() != nil
 	return s.account.Tagging != nil && len(s.Type.PrimaryIdentifier) == 1 && !isKnown
 }
 
-// findTagged searches by the tags of the mark, and reads what it finds. isFound is false if there is nothing, which
-// proves nothing: the Resource Groups Tagging API does not have all types, and shows changes late. If it cannot be asked,
-// the search goes on without it, and an error of the search has the reason.
+// It reads what it finds. isFound is false if there is nothing, which proves nothing: the Resource Groups Tagging API
+// lacks some types, and shows changes late. If it cannot be asked, the search goes on without it, and an error of the
+// search has the reason.
 func (s *search) findTagged(ctx context.Context) (isFound bool, err error) {
 	filter := types.TagFilter{Key: aws.String(model.TagBinding), Values: []string{s.mark.ID}}
 	if s.mark.ID == "" {
@@ -70,7 +70,7 @@ func (s *search) taggedPage(ctx context.Context, input *tagging.GetResourcesInpu
 	return page, err
 }
 
-// confirm reads resources, and adds those with the mark.
+// Resources with the mark are added.
 func (s *search) confirm(ctx context.Context, mappings []types.ResourceTagMapping) {
 	for _, r := range mappings[:min(len(mappings), maxTagged)] {
 		for _, id := range identifiersOf(aws.ToString(r.ResourceARN)) {
@@ -84,8 +84,7 @@ func (s *search) confirm(ctx context.Context, mappings []types.ResourceTagMappin
 	}
 }
 
-// identifiersOf returns what may be the identifier of a resource with an ARN: the end of it, or all. Only a read shows
-// which one it is.
+// An identifier may be the end of the ARN, or all of it. Only a read shows which one it is.
 func identifiersOf(arn string) []string {
 	if parts := strings.SplitN(arn, ":", 6); len(parts) == 6 {
 		if end := parts[5][strings.LastIndexAny(parts[5], "/:")+1:]; end != "" {

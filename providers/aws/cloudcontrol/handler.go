@@ -18,7 +18,7 @@ import (
 	"github.com/espalier-dev/espalier/sdk/managed/resource"
 )
 
-// handlerCaps returns what a handler can do: it has no tokens, and no search.
+// A handler has no tokens, and no search.
 func handlerCaps(t *resourcetype.Type, h hook.Handler, o Options) external.Caps {
 	caps := external.Caps{Settle: o.Settle}
 	if h.Identifier(sample(t)) == "" {
@@ -27,7 +27,7 @@ func handlerCaps(t *resourcetype.Type, h hook.Handler, o Options) external.Caps 
 	return caps
 }
 
-// sample returns properties of the types that the schema names, to see whether they determine an identifier.
+// The properties have the types that the schema names: they show whether properties determine an identifier.
 func sample(t *resourcetype.Type) map[string]any {
 	out := map[string]any{}
 	for name, s := range t.Properties {
@@ -46,7 +46,7 @@ func sample(t *resourcetype.Type) map[string]any {
 
 func hasType(s *resourcetype.Schema, name string) bool { return slices.Contains(s.Types, name) }
 
-// handled is the client of a type that a handler serves instead of Cloud Control.
+// A handler serves the type instead of Cloud Control.
 type handled struct {
 	*client
 	handler hook.Handler
@@ -56,7 +56,6 @@ type handled struct {
 	created map[string][]byte
 }
 
-// connectHandler returns the client of a managed resource that a handler serves.
 func (c *client) connectHandler(ctx context.Context) (managed.Client[*unstructured.Unstructured], error) {
 	h := &handled{client: c, handler: c.hooks.Handler}
 	if c.hasName() {
@@ -79,7 +78,7 @@ func (c *client) connectHandler(ctx context.Context) (managed.Client[*unstructur
 	return h, nil
 }
 
-// hasName reports whether the identifier is one property, a name, for which that of the object stands.
+// The identifier is one property, a name. The object's name stands for it.
 func (c *client) hasName() bool {
 	return len(c.Type.PrimaryIdentifier) == 1 && !model.IsServerAssigned(c.Type)
 }
@@ -109,7 +108,6 @@ func (h *handled) Observe(ctx context.Context, m *unstructured.Unstructured, ref
 	return o, err
 }
 
-// readHandled reads a resource with the handler of its type.
 func (c *client) readHandled(ctx context.Context, identifier string) (properties map[string]any, found bool, err error) {
 	r, err := c.hooks.Handler.Read(ctx, c.account.Config, identifier)
 	if err != nil || r == nil {
@@ -119,14 +117,13 @@ func (c *client) readHandled(ctx context.Context, identifier string) (properties
 	return r.Properties, true, nil
 }
 
-// handledRequest is the content of a call of a handler.
 type handledRequest struct {
 	Desired any            `json:"desired,omitempty"`
 	Earlier []string       `json:"earlier,omitempty"`
 	Secrets []placedSecret `json:"secrets,omitempty"`
 }
 
-// busyDelay is when a change is requested again that was refused since the resource is being changed.
+// A change that was refused because the resource is being changed is requested again after this time.
 const busyDelay = 15 * time.Second
 
 // maxEarlier bounds the resources that exist before a creation: a request names all of them.
@@ -162,8 +159,7 @@ func (h *handled) Prepare(_ *unstructured.Unstructured, verb external.Verb, seen
 	return encodeRequest(r)
 }
 
-// withAllTags returns a desired state with all tags that the resource is to have, ours included, or without tags if
-// they stay as they are.
+// It contains all tags that the resource is to have, ours included, or none if they stay as they are.
 func (h *handled) withAllTags(desired map[string]any) map[string]any {
 	if h.tags.Property == "" {
 		return desired

@@ -34,12 +34,12 @@ type Account struct {
 	Tagging Tagging
 	// ID is the account's number.
 	ID, Region string
-	// Scope is that of external.Key.
+	// Scope is the scope of external.Key.
 	Scope string
 	// Config is for hooks. RoleARN is the role that Cloud Control assumes; empty for none.
 	Config  aws.Config
 	RoleARN string
-	// AdoptionDenied is why resources of others may not be adopted; empty if they may.
+	// AdoptionDenied is why foreign resources must not be adopted; empty if they may.
 	AdoptionDenied string
 	// Limiter and Reads are optional.
 	Limiter *Limiter
@@ -50,8 +50,8 @@ type Account struct {
 
 // Options say how the Cloud Control API behaves.
 type Options struct {
-	// IgnoresTokens: a repeated request is a new one, as with some test clouds. Then a creation whose answer
-	// was lost is resolved by its tags, or by a person.
+	// IgnoresTokens: a repeated request is a new one, as with some test clouds. Then a creation that lost its answer is
+	// resolved by its tags, or by a user.
 	IgnoresTokens bool
 	// Settle is how long reads may return the former state; the default is defaultSettle.
 	Settle time.Duration

@@ -23,7 +23,7 @@ const (
 // for concurrent use.
 type Limiter struct {
 	*bucket
-	// namespace is with which the calls take turns; empty for cluster-scoped managed resources.
+	// The calls take turns with namespace; empty for cluster-scoped managed resources.
 	namespace string
 	// maxWait is how long a call waits. Longer, it would keep a worker that other accounts need; so the managed
 	// resource is reconciled again instead, after that time or the delay that AWS asks for.
@@ -32,7 +32,6 @@ type Limiter struct {
 	metrics *metrics.Metrics
 }
 
-// bucket is the state of a Limiter.
 type bucket struct {
 	mu      sync.Mutex
 	rate    float64
@@ -49,7 +48,7 @@ type bucket struct {
 const (
 	// maxWait is the longest wait; after a restart, many managed resources wait for their first read.
 	maxWait = 30 * time.Second
-	// maxNamespacedWait is that for ProviderConfigs: a namespace chooses their accounts, and how slow they are.
+	// maxNamespacedWait is maxWait for ProviderConfigs: a namespace chooses their accounts, and how slow they are.
 	maxNamespacedWait = 2 * time.Second
 )
 
@@ -111,7 +110,7 @@ func (l *Limiter) Wait(ctx context.Context, p priority) error {
 	return err
 }
 
-// limited is the error of a call that would have waited too long. It was not sent.
+// The call would have waited too long. It was not sent.
 func limited(delay time.Duration) error {
 	return &external.OpError{
 		Class: external.Rejected, RetryAfter: delay,
@@ -119,7 +118,7 @@ func limited(delay time.Duration) error {
 	}
 }
 
-// release lets calls go that may be made now, and sets the timer for the next one. The lock is held.
+// It sets the timer for the next call. The lock is held.
 func (l *Limiter) release() {
 	now := time.Now()
 	l.tokens = min(max(1, l.rate), l.tokens+now.Sub(l.updated).Seconds()*l.rate)
@@ -171,8 +170,8 @@ func (l *Limiter) Report(err error) {
 
 // State is what a limiter does now.
 type State struct {
-	// Rate is the calls a second, Waiting how many calls wait. Throttled are the calls that AWS has throttled,
-	// NotSent those that would have waited too long.
+	// Rate is the calls a second, Waiting how many calls wait. Throttled are the calls that AWS has throttled, NotSent
+	// the calls that would have waited too long.
 	Rate               float64
 	Waiting            int
 	Throttled, NotSent int64

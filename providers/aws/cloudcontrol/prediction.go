@@ -9,8 +9,7 @@ const (
 	maxAge = 10 * time.Minute
 	// sameRequest is within what time requests are a part of the same observation.
 	sameRequest = time.Second
-	// unrequested is after what time without a request a resource is no longer read with others, unless its
-	// requests are rarer.
+	// unrequested is after what time without a request a resource leaves the batches, unless its requests are rarer.
 	unrequested = time.Hour
 )
 
@@ -21,7 +20,6 @@ type requests struct {
 	gaps [2]time.Duration
 }
 
-// add adds a request.
 func (r *requests) add(now time.Time) {
 	if gap := now.Sub(r.last); !r.last.IsZero() && gap >= sameRequest {
 		r.gaps = [2]time.Duration{gap, r.gaps[0]}
@@ -29,18 +27,18 @@ func (r *requests) add(now time.Time) {
 	r.last = now
 }
 
-// interval is that of the requests: the longer one of the two last gaps, so that it stays the same when an event
-// comes between two polls. It is 0 if there was only one request.
+// It is the longer one of the two last gaps, so it stays the same when an event comes between two polls. It is 0 if
+// there was only one request.
 func (r requests) interval() time.Duration { return max(r.gaps[0], r.gaps[1]) }
 
-// age is how old a result may be that is used: three quarters of the interval, so that a change is seen at the second
-// poll after it at the latest; not more than limit, and at least freshAge, which is too short to matter.
+// age is how old a result may be that is used: three quarters of the interval, so a change is seen at the second poll
+// after it at the latest; not more than limit, and at least freshAge, which is too short to matter.
 func (r requests) age(limit time.Duration) time.Duration {
 	return min(limit, max(freshAge, r.interval()*3/4), maxAge)
 }
 
-// isWorthReading reports whether a result that is read now can be used, and the one that was read at another time
-// cannot: when the next request comes, it will be too old. Without such a result, read is zero.
+// A result that is read now can be used, and the one that was read at another time cannot: when the next request comes,
+// it will be too old. Without such a result, read is zero.
 func (r requests) isWorthReading(now, read time.Time, limit time.Duration) bool {
 	age := r.age(limit)
 	latest := r.last.Add(r.interval() + min(r.interval()/8, age/2)) // polls have a jitter of a tenth
@@ -56,8 +54,8 @@ func (r requests) isWorthReading(now, read time.Time, limit time.Duration) bool 
 	return read.IsZero() || read.Add(age).Before(latest)
 }
 
-// compare compares resources by when their next requests are expected. Those for which the prediction was wrong, and
-// not only a bit early, come last.
+// Resources are compared by their next expected requests. Resources with a wrong prediction, not only a bit early, come
+// last.
 func (r requests) compare(other requests, now time.Time) int {
 	expected, isWrong := r.prediction(now)
 	otherExpected, isOtherWrong := other.prediction(now)

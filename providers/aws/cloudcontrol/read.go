@@ -18,7 +18,7 @@ import (
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 )
 
-// read reads a resource, together with others if that is possible.
+// It is read together with other resources if that is possible.
 func (c *client) read(ctx context.Context, identifier string) (properties map[string]any, found bool, err error) {
 	if c.hooks.ReadMany == nil || c.account.Reads == nil {
 		return c.readOne(ctx, identifier)
@@ -31,13 +31,12 @@ func (c *client) read(ctx context.Context, identifier string) (properties map[st
 		if found && !c.isUnreadDifferent(properties) {
 			return properties, true, nil
 		}
-		// Only the read of one resource is certain about its absence, and about what the others leave out.
+		// Only the read of one resource is certain about its absence, and about what other reads leave out.
 	}
 	return c.readAlone(ctx, identifier)
 }
 
-// readTogether reads a resource with others. What an older result shows is confirmed before anything is changed or
-// reported because of it.
+// What an older result shows is confirmed before anything is changed or reported because of it.
 func (c *client) readTogether(ctx context.Context, identifier string, unread map[string]any) (properties map[string]any, found bool, err error) {
 	properties, age, found, err := c.account.Reads.Get(ctx, c.Type.Name, identifier, c.ageLimit(), c.readMany)
 	properties = c.withUnread(properties, unread)
@@ -48,8 +47,8 @@ func (c *client) readTogether(ctx context.Context, identifier string, unread map
 	return c.withUnread(properties, unread), found, err
 }
 
-// ageLimit is how old the result of a read may be: 0 if the spec has changed or somebody has requested a reconcile;
-// more if the resource is at rest.
+// ageLimit is how old the result of a read may be: 0 if the spec has changed or a user has requested a reconcile; more
+// if the resource is at rest.
 func (c *client) ageLimit() time.Duration {
 	handled, _, _ := unstructured.NestedString(c.object.Object, "status", "lastHandledReconcileAt")
 	observed, _, _ := unstructured.NestedInt64(c.object.Object, "status", "observedGeneration")
@@ -62,14 +61,13 @@ func (c *client) ageLimit() time.Duration {
 	return freshAge
 }
 
-// isAsWanted reports whether nothing has to be changed or reported: the resource can be used, and does not differ from
-// what is wanted, or it differs and may not be updated.
+// Nothing has to be changed or reported: the resource can be used, and does not differ from what is wanted, or it
+// differs and must not be updated.
 func (c *client) isAsWanted(identifier string, properties map[string]any) bool {
 	o, _ := c.observation(external.Ref(identifier), properties)
 	return o.Ready == external.Yes && (o.UpToDate == external.Yes || !c.mayUpdate())
 }
 
-// mayUpdate reports whether the policies of the managed resource allow updates.
 func (c *client) mayUpdate() bool {
 	names, isSet, _ := unstructured.NestedStringSlice(c.object.Object, "spec", "managementPolicies")
 	if !isSet {
@@ -98,7 +96,6 @@ func (c *client) unread(identifier string) (values map[string]any, isKnown bool)
 	return shown, last == nil && (!isWanted || c.isTrue(resource.Synced))
 }
 
-// isTrue reports whether a condition is true for the spec as it is.
 func (c *client) isTrue(conditionType string) bool {
 	conditions, _, _ := unstructured.NestedSlice(c.object.Object, "status", "conditions")
 	for _, item := range conditions {
@@ -111,7 +108,7 @@ func (c *client) isTrue(conditionType string) bool {
 	return false
 }
 
-// withUnread adds the properties that only the read of one resource returns.
+// Only the read of one resource returns these properties.
 func (c *client) withUnread(properties, unread map[string]any) map[string]any {
 	if properties == nil || len(c.hooks.Unread) == 0 {
 		return properties
@@ -125,7 +122,6 @@ func (c *client) withUnread(properties, unread map[string]any) map[string]any {
 	return out
 }
 
-// isUnreadDifferent reports whether one of the properties that were read earlier is not as it is wanted.
 func (c *client) isUnreadDifferent(properties map[string]any) bool {
 	if len(c.hooks.Unread) == 0 {
 		return false
@@ -137,7 +133,7 @@ func (c *client) isUnreadDifferent(properties map[string]any) bool {
 	})
 }
 
-// readAlone reads a resource by itself, and keeps what other reads leave out.
+// It keeps what other reads leave out.
 func (c *client) readAlone(ctx context.Context, identifier string) (properties map[string]any, found bool, err error) {
 	properties, found, err = c.readOne(ctx, identifier)
 	if err == nil && found {
@@ -152,14 +148,12 @@ func (c *client) readAlone(ctx context.Context, identifier string) (properties m
 	return properties, found, err
 }
 
-// forgetReads drops what was read of a resource that changes.
 func (c *client) forgetReads(identifier string) {
 	if c.hooks.ReadMany != nil && identifier != "" {
 		c.account.Reads.Forget(c.Type.Name, identifier)
 	}
 }
 
-// readMany reads resources with the hook of the type.
 func (c *client) readMany(ctx context.Context, identifiers []string) (map[string]map[string]any, error) {
 	return inHalves(identifiers, func(some []string) (map[string]map[string]any, error) {
 		if err := c.account.Limiter.Wait(ctx, reads); err != nil {
@@ -176,8 +170,8 @@ func (c *client) readMany(ctx context.Context, identifiers []string) (map[string
 	})
 }
 
-// inHalves reads resources, and each half of them if the response is too large. A resource that is too large by itself
-// is left out, so that it is read alone.
+// Each half is read if the response is too large. A resource that is too large by itself is left out, so it is read
+// alone.
 func inHalves(identifiers []string, read func([]string) (map[string]map[string]any, error)) (map[string]map[string]any, error) {
 	found, err := read(identifiers)
 	var tooLarge *response.TooLargeError
@@ -211,7 +205,6 @@ func (c *client) readOne(ctx context.Context, identifier string) (properties map
 	return c.get(ctx, c.Type.Name, identifier)
 }
 
-// get reads a resource of any type by the Cloud Control API.
 func (c *client) get(ctx context.Context, typeName, identifier string) (properties map[string]any, found bool, err error) {
 	out, err := c.account.API.GetResource(ctx, &cloudcontrol.GetResourceInput{
 		TypeName: &typeName, Identifier: &identifier, RoleArn: optional(c.account.RoleARN),

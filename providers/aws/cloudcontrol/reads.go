@@ -10,13 +10,13 @@ import (
 )
 
 const (
-	// batchWindow is how long the first read of a batch waits for others.
+	// batchWindow is how long the first read of a batch waits for more.
 	batchWindow = 20 * time.Millisecond
 	// batchTimeout limits a batch, which does not end with the request that began it.
 	batchTimeout = 30 * time.Second
 	// maxBatch is how many resources are read together.
 	maxBatch = 100
-	// maxKnown bounds the identifiers that are read together with others, of each type.
+	// maxKnown bounds the identifiers of each type that are read together.
 	maxKnown = 10_000
 	// aloneAge is how old a read of one resource alone is before it is repeated, if what only that returns is
 	// wanted. Of many resources of a type, one is read alone every aloneGap.
@@ -26,20 +26,19 @@ const (
 // readMany reads resources of one type. A resource that does not exist is left out.
 type readMany func(ctx context.Context, identifiers []string) (map[string]map[string]any, error)
 
-// Reads reads resources of one account and region together. A batch has the resources that are requested at
-// about the same time, and is filled up with those whose next request is expected soon. A request waits for a batch
-// that reads its resource already. What no request waits for is kept for one request, and never used after an
-// operation on the resource, or when it is older than the request allows. It is safe for concurrent use. A nil Reads
-// forgets nothing.
+// Reads reads resources of one account and region together. A batch contains the resources that are requested at about
+// the same time, and is filled up with resources that are expected to be requested soon. A request waits for a batch
+// that reads its resource already. What no request waits for is kept for one request, and never used after an operation
+// on the resource, or when it is older than the request allows. It is safe for concurrent use. A nil Reads forgets
+// nothing.
 type Reads struct {
-	// Now is the clock by which results age.
+	// Results age by this clock.
 	now func() time.Time
 
 	mu    sync.Mutex
 	types map[string]*typeReads
 }
 
-// typeReads are the reads of one type.
 type typeReads struct {
 	// known are the resources that were requested, by identifier.
 	known map[string]*knownRead
@@ -60,8 +59,8 @@ type knownRead struct {
 	reading *batch
 	// changes counts the operations: a result that was requested before one is not used.
 	changes int
-	// alone is its last read by itself since its last change; nil if there was none. isChanged reports that there
-	// was a change since.
+	// alone is its last read by itself after its last change; nil if there was none. isChanged reports that there was a
+	// change afterwards.
 	alone     *aloneRead
 	isChanged bool
 }
@@ -69,12 +68,11 @@ type knownRead struct {
 // aloneRead is what the read of one resource returns and a batch does not.
 type aloneRead struct {
 	values map[string]any
-	// generation is that of the managed resource at the read.
+	// generation is the managed resource's at the read.
 	generation int64
 	at         time.Time
 }
 
-// batch is a read of several resources.
 type batch struct {
 	members map[string]*member
 	// at is when the read begins.
@@ -88,7 +86,7 @@ type batch struct {
 type member struct {
 	// changes is the count of its changes when it was added.
 	changes int
-	// isRequested: the resource was requested since. Otherwise, the result is kept for the next request.
+	// isRequested: the resource was requested afterwards. Otherwise, the result is kept for the next request.
 	isRequested bool
 }
 
@@ -101,8 +99,7 @@ func NewReads(now func() time.Time) *Reads {
 }
 
 // Get reads a resource, together with others. age is how old the result is: not older than limit, than maxAge and,
-// unless it is fresh, than three quarters of the interval of the resource's requests. With limit 0, the read begins
-// after the request.
+// unless it is fresh, than three quarters of the request interval. With limit 0, the read begins after the request.
 func (r *Reads) Get(ctx context.Context, typeName, identifier string, limit time.Duration, read readMany) (properties map[string]any,
 	age time.Duration, found bool, err error) {
 	r.mu.Lock()
@@ -129,8 +126,7 @@ func (r *Reads) Get(ctx context.Context, typeName, identifier string, limit time
 	return properties, max(0, requested.Sub(b.at)), found && b.err == nil, b.err
 }
 
-// take returns the result that is kept, and the batch that reads the resource; nil if there is none. Neither is kept
-// for the next request: its result is read after this one.
+// Both are nil if there is none. Neither is kept for the next request: its result is read after this one.
 func (k *knownRead) take(identifier string) (map[string]any, *batch) {
 	result := k.result
 	if k.result = nil; k.reading != nil {
@@ -139,7 +135,7 @@ func (k *knownRead) take(identifier string) (map[string]any, *batch) {
 	return result, k.reading
 }
 
-// join adds a request to the next batch, which it begins if there is none. The lock is held.
+// It begins a batch if there is none. The lock is held.
 func (r *Reads) join(ctx context.Context, t *typeReads, identifier string, changes int, read readMany) *batch {
 	b := t.next
 	if b == nil {
@@ -155,7 +151,6 @@ func (r *Reads) join(ctx context.Context, t *typeReads, identifier string, chang
 	return b
 }
 
-// run waits for requests, and reads the batch.
 func (r *Reads) run(ctx context.Context, t *typeReads, b *batch, read readMany) {
 	ctx, cancel := context.WithTimeout(ctx, batchTimeout)
 	defer cancel()
@@ -169,7 +164,7 @@ func (r *Reads) run(ctx context.Context, t *typeReads, b *batch, read readMany) 
 	r.end(t, b, results, err)
 }
 
-// begin fills a batch up, and returns its identifiers, sorted.
+// It fills the batch up. The identifiers are sorted.
 func (r *Reads) begin(t *typeReads, b *batch) []string {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -186,7 +181,7 @@ func (r *Reads) begin(t *typeReads, b *batch) []string {
 	return slices.Sorted(maps.Keys(b.members))
 }
 
-// end keeps the results that no request waits for.
+// It keeps the results that no request waits for.
 func (r *Reads) end(t *typeReads, b *batch, results map[string]map[string]any, err error) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -210,7 +205,7 @@ func (r *Reads) end(t *typeReads, b *batch, results map[string]map[string]any, e
 	close(b.ready)
 }
 
-// get returns what is known of a resource. Of too many, those that were requested longest ago are forgotten.
+// If too many are known, the ones that were requested longest ago are forgotten.
 func (t *typeReads) get(identifier string) *knownRead {
 	k := t.known[identifier]
 	if k == nil {
@@ -225,7 +220,7 @@ func (t *typeReads) get(identifier string) *knownRead {
 	return k
 }
 
-// fill adds the resources to a batch whose requests are expected next.
+// The resources with the next expected requests are added.
 func (t *typeReads) fill(b *batch) {
 	var due []string
 	for id, k := range t.known {
@@ -245,15 +240,15 @@ func (t *typeReads) fill(b *batch) {
 	}
 }
 
-// oldest returns the known resources, that which was requested longest ago first.
+// The resource that was requested longest ago comes first.
 func (t *typeReads) oldest() []string {
 	return slices.SortedFunc(maps.Keys(t.known), func(a, b string) int {
 		return cmp.Or(t.known[a].requests.last.Compare(t.known[b].requests.last), cmp.Compare(a, b))
 	})
 }
 
-// Forget drops what is known of a resource that is changed. It is not read with others again before it is
-// requested, and read alone before that.
+// Forget drops what is known of a resource that is changed. It joins no batch again before it is requested, and read
+// alone before that.
 func (r *Reads) Forget(typeName, identifier string) {
 	if r == nil {
 		return
@@ -265,9 +260,8 @@ func (r *Reads) Forget(typeName, identifier string) {
 	k.changes++
 }
 
-// last returns the last read of a resource alone, nil if there was none, and whether another one is due: after
-// a change, or, if its values are wanted, when it is old. There is always time for the others: the more
-// resources a type has, the older a read becomes.
+// It is nil if there was no read alone. Another one is due after a change, or, if its values are wanted, when it is
+// old. There is always time for other resources: the more resources a type has, the older a read becomes.
 func (r *Reads) last(typeName, identifier string, isWanted bool) (last *aloneRead, isDue bool) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -284,7 +278,6 @@ func (r *Reads) last(typeName, identifier string, isWanted bool) (last *aloneRea
 	return last, true
 }
 
-// keep stores the read of a resource alone.
 func (r *Reads) keep(typeName, identifier string, read *aloneRead) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -295,7 +288,6 @@ func (r *Reads) keep(typeName, identifier string, read *aloneRead) {
 	k.alone, k.isChanged = read, false
 }
 
-// of returns the reads of a type.
 func (r *Reads) of(typeName string) *typeReads {
 	t := r.types[typeName]
 	if t == nil {

@@ -14,7 +14,6 @@ import (
 // notUpdatable is in the messages of handlers that refuse a change with a code that does not say why.
 var notUpdatable = regexp.MustCompile(`(?i)\bnot updatable\b|create-?only propert|requires? replacement|cannot be (updated|modified|changed) (after|once)|\bimmutable\b`)
 
-// isNotUpdatable reports whether AWS has refused a change because it is only possible with a new resource.
 func isNotUpdatable(code, message string) bool {
 	if found := handlerCode.FindStringSubmatch(message); found != nil {
 		code = found[1]
@@ -22,8 +21,7 @@ func isNotUpdatable(code, message string) bool {
 	return strings.HasPrefix(code, "NotUpdatable") || strings.HasPrefix(code, "InvalidRequest") && notUpdatable.MatchString(message)
 }
 
-// needsReplacement says what to do about a change that AWS refuses, with the properties that AWS changes only in some
-// cases.
+// conditional are the properties that AWS changes only in some cases.
 func needsReplacement(conditional []string) string {
 	const advice = "Set it back in spec.forProvider, or delete this object and create another one. AWS says: "
 	if len(conditional) == 0 {
@@ -36,7 +34,7 @@ func needsReplacement(conditional []string) string {
 // maxConditional bounds how many properties a message names.
 const maxConditional = 5
 
-// conditionalChanges returns the properties in a patch that AWS changes only in some cases.
+// AWS changes these properties only in some cases.
 func conditionalChanges(t *resourcetype.Type, patch string) []string {
 	var operations []model.Operation
 	if len(t.ConditionalCreateOnlyProperties) == 0 || json.Unmarshal([]byte(patch), &operations) != nil {
@@ -62,7 +60,7 @@ func conditionalChanges(t *resourcetype.Type, patch string) []string {
 	return out
 }
 
-// addPaths adds the paths of a value and of everything in it, without the indexes of items.
+// They have no indexes of items.
 func addPaths(all []resourcetype.Path, path resourcetype.Path, value any) []resourcetype.Path {
 	all = append(all, path)
 	switch v := value.(type) {
@@ -78,7 +76,7 @@ func addPaths(all []resourcetype.Path, path resourcetype.Path, value any) []reso
 	return all
 }
 
-// withoutItems returns a path without the indexes of items, and without what stands for them.
+// What stands for indexes is removed, too.
 func withoutItems(path resourcetype.Path) resourcetype.Path {
 	return slices.DeleteFunc(slices.Clone(path), func(name string) bool {
 		_, err := strconv.Atoi(name)

@@ -21,8 +21,7 @@ import (
 
 var secretKind = schema.GroupVersionKind{Version: "v1", Kind: "Secret"}
 
-// withSecrets completes the references to secrets with the namespace and the resource version, which tells that
-// a value has changed.
+// References get the namespace and the resource version, which tells that a value has changed.
 func (c *client) withSecrets(state map[string]any) (map[string]any, error) {
 	if c.object.GetDeletionTimestamp() != nil || !model.HasSecretRef(state) {
 		return state, nil
@@ -47,7 +46,7 @@ func (c *client) withSecrets(state map[string]any) (map[string]any, error) {
 	return out.(map[string]any), nil
 }
 
-// namespaceOf returns the namespace of a Secret: the managed resource's own, if it has one.
+// It is the managed resource's own, if it has one.
 func (c *client) namespaceOf(ref model.SecretRef) string {
 	if own := c.object.GetNamespace(); own != "" {
 		return own
@@ -55,7 +54,7 @@ func (c *client) namespaceOf(ref model.SecretRef) string {
 	return ref.Namespace
 }
 
-// secretOf returns a Secret; nil if it does not exist.
+// It is nil if the Secret does not exist.
 func (c *client) secretOf(ref model.SecretRef) (*unstructured.Unstructured, error) {
 	namespace := c.namespaceOf(ref)
 	secret, err := c.objects.Get(secretKind, namespace, ref.Name)
@@ -65,7 +64,6 @@ func (c *client) secretOf(ref model.SecretRef) (*unstructured.Unstructured, erro
 	return secret, nil
 }
 
-// valueOf returns the value of a Secret.
 func valueOf(secret *unstructured.Unstructured, ref model.SecretRef) (string, error) {
 	if secret == nil {
 		return "", fmt.Errorf("the Secret %s/%s does not exist", ref.Namespace, ref.Name)
@@ -91,8 +89,7 @@ type placedSecret struct {
 	ResourceVersion string `json:"resourceVersion,omitempty"`
 }
 
-// withoutSecretRefs returns a value with null for each secret, and the places of these. Prefix is where the value is
-// in the request.
+// null stands for each secret. prefix is where the value is in the request.
 func withoutSecretRefs(value any, prefix ...any) (any, []placedSecret) {
 	var placed []placedSecret
 	out, _ := model.ReplaceSecretRefs(value, func(path []any, ref model.SecretRef) (any, error) {
@@ -103,9 +100,9 @@ func withoutSecretRefs(value any, prefix ...any) (any, []placedSecret) {
 	return out, placed
 }
 
-// storedRequest reads a stored request and fills in the values of the Secrets. If a Secret has changed since the
-// request was stored, the values are the new ones: a call that AWS has received before is then refused, since
-// its token was used with another request, and the outcome is resolved without it.
+// It fills in the values of the Secrets. If a Secret has changed after the request was stored, the values are the new
+// ones: a call that AWS has received before is then refused, because its token was used with another request, and the
+// outcome is resolved without it.
 func (c *client) storedRequest(raw external.Request) (map[string]any, error) {
 	stored, err := model.Decode(raw)
 	if err != nil {
@@ -138,8 +135,7 @@ func (c *client) storedRequest(raw external.Request) (map[string]any, error) {
 // minHidden is the length of the shortest secret that is removed from messages. Shorter ones are in many texts.
 const minHidden = 4
 
-// redacted returns a message of AWS without the values of the managed resource's secrets, which AWS quotes if
-// it does not accept them.
+// AWS quotes the values of the managed resource's secrets if it does not accept them.
 func (c *client) redacted(message string) string {
 	_, _ = model.ReplaceSecretRefs(c.creation, func(_ []any, ref model.SecretRef) (any, error) {
 		secret, err := c.secretOf(ref)
@@ -156,8 +152,8 @@ func (c *client) redacted(message string) string {
 	return bounded(message)
 }
 
-// writtenForms returns the forms in which a message may quote a value: as it is, in JSON, in JSON in a string, in a
-// URL, in XML, and in base64. The longest is first, so that none leaves a part of another.
+// A message may quote a value as it is, in JSON, in JSON in a string, in a URL, in XML, and in base64. The longest is
+// first, so none leaves a part of another.
 func writtenForms(value string) []string {
 	inJSON := func(text string, escapeHTML bool) string {
 		var b bytes.Buffer
@@ -175,8 +171,8 @@ func writtenForms(value string) []string {
 	return slices.Compact(out)
 }
 
-// hideSecrets takes strings with the name of a secret out of what a read returned. Those of the resource
-// itself become connection details.
+// hideSecrets takes strings with the name of a secret out of what a read returned. The resource's own become connection
+// details.
 func hideSecrets(read map[string]any) (shown map[string]any, secrets map[string][]byte) {
 	for key, value := range read {
 		if text, ok := value.(string); ok && text != "" && resourcetype.IsSecret(resourcetype.Path{key}) {
@@ -189,7 +185,7 @@ func hideSecrets(read map[string]any) (shown map[string]any, secrets map[string]
 	return withoutSecrets(read), secrets
 }
 
-// withoutSecrets returns an object without strings that have the name of a secret.
+// Strings that have the name of a secret are left out.
 func withoutSecrets(object map[string]any) map[string]any {
 	out, _ := without(object).(map[string]any)
 	return out

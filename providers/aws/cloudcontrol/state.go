@@ -31,8 +31,8 @@ func (c *client) setState(o *external.Observation, properties map[string]any) {
 	}
 }
 
-// stateOf returns the state of a resource; empty for a type without one. It is in a read-only property with a
-// name such as Status, State or DBInstanceStatus.
+// It is empty for a type without one. It is in a read-only property with a name such as Status, State or
+// DBInstanceStatus.
 func (c *client) stateOf(properties map[string]any) string {
 	names := []string{"Status", "State"}
 	if i := strings.LastIndex(c.Type.Name, "::"); i >= 0 {

@@ -8,8 +8,8 @@ import (
 	"github.com/espalier-dev/espalier/sdk/managed/external"
 )
 
-// takeStep replaces the next update by the part of it that AWS accepts now, as the hook of the type says. After it,
-// the resource still differs, so that the next part is an update of its own.
+// The next update becomes the part that AWS accepts now, as the hook of the type says. Then the resource still differs,
+// so the next part is an update of its own.
 func (c *client) takeStep(ctx context.Context, o *external.Observation) {
 	seen, wanted := c.last, c.normalized(c.wanted)
 	seen.step = c.hooks.Step(ctx, c.readOther, seen.properties, wanted)
@@ -23,7 +23,6 @@ func (c *client) takeStep(ctx context.Context, o *external.Observation) {
 	}
 }
 
-// readOther reads another resource for a hook.
 func (c *client) readOther(ctx context.Context, typeName, identifier string) (map[string]any, error) {
 	if err := c.account.Limiter.Wait(ctx, reads); err != nil {
 		return nil, err

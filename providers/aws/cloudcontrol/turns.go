@@ -24,22 +24,21 @@ type turns struct {
 	waiting []*turn
 }
 
-// turn are the calls of a namespace, in the order in which they came.
+// The calls of a namespace are in the order of their arrival.
 type turn struct {
 	namespace string
 	calls     [priorities][]*waiter
-	// writesInRow counts the writes since a read.
+	// writesInRow counts the writes after the last read.
 	writesInRow int
 }
 
-// waiter is a call that waits.
 type waiter struct {
 	namespace string
 	priority  priority
 	ready     chan struct{}
 }
 
-// push adds a call behind the others of its namespace. A namespace without calls has its turn after all others.
+// A namespace without calls has its turn after all others.
 func (t *turns) push(w *waiter) {
 	i := t.index(w.namespace)
 	if i < 0 {
@@ -50,7 +49,7 @@ func (t *turns) push(w *waiter) {
 	of.calls[w.priority] = append(of.calls[w.priority], w)
 }
 
-// pop removes the call that goes first; nil without one.
+// It is nil without a call.
 func (t *turns) pop() *waiter {
 	if len(t.waiting) == 0 {
 		return nil
@@ -64,7 +63,6 @@ func (t *turns) pop() *waiter {
 	return w
 }
 
-// remove removes a call that waits no longer.
 func (t *turns) remove(w *waiter) {
 	i := t.index(w.namespace)
 	if i < 0 {
@@ -77,7 +75,6 @@ func (t *turns) remove(w *waiter) {
 	}
 }
 
-// len counts the calls.
 func (t *turns) len() int {
 	n := 0
 	for _, of := range t.waiting {
@@ -92,7 +89,6 @@ func (t *turns) index(namespace string) int {
 
 func (t *turn) isEmpty() bool { return len(t.calls[writes])+len(t.calls[reads]) == 0 }
 
-// pop removes the call of the namespace that goes first. There must be one.
 func (t *turn) pop() *waiter {
 	p := writes
 	if len(t.calls[writes]) == 0 || len(t.calls[reads]) > 0 && t.writesInRow >= reserved {

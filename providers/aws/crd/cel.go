@@ -17,8 +17,7 @@ const (
 	mayNotCreate = `has(self.status) && has(self.status.atProvider) || !('*' in self.spec.managementPolicies || 'Create' in self.spec.managementPolicies)`
 )
 
-// requireProperties adds rules to the spec that properties of the type are required. They may also be set by
-// initProvider or a sibling.
+// The properties may also be set by initProvider or a sibling.
 func (c *converter) requireProperties(spec *apiextensionsv1.JSONSchemaProps) {
 	properties := spec.Properties["forProvider"]
 	required, others := requirements(c.merge([]*resourcetype.Schema{&c.t.Schema}))
@@ -43,7 +42,6 @@ func (c *converter) requireProperties(spec *apiextensionsv1.JSONSchemaProps) {
 	}
 }
 
-// orList returns names as a choice.
 func orList(names []string) string {
 	last := len(names) - 1
 	if last == 0 {
@@ -52,7 +50,7 @@ func orList(names []string) string {
 	return strings.Join(names[:last], ", ") + " or " + names[last]
 }
 
-// choice returns the name of a property, with the fields beside it that can give it its value.
+// The fields beside it can give it its value.
 func (c *converter) choice(object apiextensionsv1.JSONSchemaProps, path resourcetype.Path, name string) string {
 	fields := slices.DeleteFunc(c.fields(object, path, name), func(field string) bool { return field == name })
 	if len(fields) == 0 {
@@ -61,8 +59,8 @@ func (c *converter) choice(object apiextensionsv1.JSONSchemaProps, path resource
 	return name + " (or " + orList(fields) + ")"
 }
 
-// requireSet adds a rule that the properties of one set are required. Expressions do not see fields that can
-// have any type. If there is such a one, the rule is a part of the schema, whose message is worse.
+// Expressions do not see fields that can have any type. If there is such a field, the rule is a part of the schema,
+// with a worse message.
 func (c *converter) requireSet(spec *apiextensionsv1.JSONSchemaProps, properties apiextensionsv1.JSONSchemaProps, sets [][]string, message string) {
 	var expressions []string
 	alternatives := []apiextensionsv1.JSONSchemaProps{{Properties: map[string]apiextensionsv1.JSONSchemaProps{
@@ -114,19 +112,17 @@ func (c *converter) requireSet(spec *apiextensionsv1.JSONSchemaProps, properties
 	}
 }
 
-// addRule adds a rule to a schema, unless it has one with the same expression: expressions are the keys of the list, and
-// server-side apply refuses one that is there twice. Schemas say the same in several ways.
+// The schema must not contain one with the same expression: expressions are the keys of the list, and server-side apply
+// refuses one that is there twice. Schemas say the same in several ways.
 func addRule(s *apiextensionsv1.JSONSchemaProps, rule apiextensionsv1.ValidationRule) {
 	if !slices.ContainsFunc(s.XValidations, func(has apiextensionsv1.ValidationRule) bool { return has.Rule == rule.Rule }) {
 		s.XValidations = append(s.XValidations, rule)
 	}
 }
 
-// isVisible reports whether expressions see a field.
 func isVisible(s apiextensionsv1.JSONSchemaProps) bool { return s.Type != "" || s.XIntOrString }
 
-// isNamedByMetadata reports whether metadata.name stands for a property that is not set: the last part of an
-// identifier that the caller chooses.
+// metadata.name stands for the last part of an identifier that the caller chooses if it is not set.
 func (c *converter) isNamedByMetadata(name string) bool {
 	for _, path := range c.t.PrimaryIdentifier {
 		if resourcetype.Has(c.t.ReadOnlyProperties, path) {
@@ -136,9 +132,9 @@ func (c *converter) isNamedByMetadata(name string) bool {
 	return slices.Equal(c.t.PrimaryIdentifier[len(c.t.PrimaryIdentifier)-1], resourcetype.Path{name})
 }
 
-// forbidChanges adds rules to the object that properties cannot be changed once the resource exists: neither
-// unset nor set to something else than before or than AWS says. To set one that was not set is allowed, since
-// the provider itself sets what AWS has chosen.
+// forbidChanges adds rules to the object that properties cannot be changed once the resource exists: neither unset nor
+// set to something else than before or than AWS says. To set one that was not set is allowed, because the provider
+// itself sets what AWS has chosen.
 func (c *converter) forbidChanges(object *apiextensionsv1.JSONSchemaProps, kind string) {
 	for _, path := range c.t.ConditionalCreateOnlyProperties {
 		if !c.hides(path) {
@@ -204,7 +200,6 @@ func (c *converter) leaves(s apiextensionsv1.JSONSchemaProps, path resourcetype.
 	return out
 }
 
-// replacedBy reports whether a field is the reference to a Secret that replaces a property.
 func (c *converter) replacedBy(path resourcetype.Path, field string) bool {
 	name, isSecret := strings.CutSuffix(field, SecretRefSuffix)
 	return isSecret && c.siblings.replaced(append(slices.Clip(path), name))
@@ -223,8 +218,7 @@ func isUnchanged(desired, observed apiextensionsv1.JSONSchemaProps, path resourc
 	return fmt.Sprintf("(!(%s) || %s && %s)", oldHas, newHas, same)
 }
 
-// lookup returns the schema at a path whose value rules can compare: one with names that expressions can have,
-// and whose content is described.
+// Rules can compare the value at the path: expressions can have its names, and its content is described.
 func lookup(s apiextensionsv1.JSONSchemaProps, path resourcetype.Path) (apiextensionsv1.JSONSchemaProps, bool) {
 	for _, name := range path {
 		child, has := s.Properties[name]
@@ -239,12 +233,12 @@ func lookup(s apiextensionsv1.JSONSchemaProps, path resourcetype.Path) (apiexten
 	return s, isDescribed && !isOpen
 }
 
-// isComparable reports whether values of two schemas have the same simple type for expressions.
+// Expressions see values of both as the same simple type.
 func isComparable(a, b apiextensionsv1.JSONSchemaProps) bool {
 	return a.Type == b.Type && a.Format == b.Format && slices.Contains([]string{"string", "integer", "boolean"}, a.Type)
 }
 
-// access returns an expression that is true if there is a value, and one for the value.
+// has is true if there is a value.
 func access(root string, names []string) (has, value string) {
 	var all []string
 	value = root
@@ -261,7 +255,7 @@ var reserved = []string{
 	"let", "loop", "package", "namespace", "return", "var", "void", "while",
 }
 
-// escape returns how expressions write the name of a field; an empty one if they cannot.
+// It is empty if expressions cannot write the name.
 func escape(name string) string {
 	if slices.Contains(reserved, name) {
 		return "__" + name + "__"

@@ -10,12 +10,11 @@ import (
 	"github.com/espalier-dev/espalier/providers/aws/resourcetype"
 )
 
-// part is which part of an object a schema is for.
 type part int
 
 const (
 	forProvider part = iota
-	// initProvider has the properties of forProvider, none of which is required.
+	// initProvider has the properties of forProvider. None is required.
 	initProvider
 	// atProvider has what AWS returns. Its values are not checked, because a status that the API server
 	// refuses would hide what AWS says.
@@ -29,7 +28,6 @@ const (
 	maxDepth = 24
 )
 
-// converter converts the schema of a type for one part.
 type converter struct {
 	t    *resourcetype.Type
 	part part
@@ -44,7 +42,6 @@ func (c *converter) lose(path resourcetype.Path, what What) {
 	c.losses = append(c.losses, Loss{slices.Clone(path), what})
 }
 
-// convert returns the schema of the properties, as deep as it may be.
 func (c *converter) convert() apiextensionsv1.JSONSchemaProps {
 	for c.deepest = maxDepth; ; c.deepest-- {
 		c.nodes, c.losses = 0, nil
@@ -54,7 +51,6 @@ func (c *converter) convert() apiextensionsv1.JSONSchemaProps {
 	}
 }
 
-// hides reports whether a property is not part of the result.
 func (c *converter) hides(path resourcetype.Path) bool {
 	if c.part == atProvider {
 		return resourcetype.Has(c.t.WriteOnlyProperties, path) && !resourcetype.Has(c.t.ReadOnlyProperties, path)
@@ -177,7 +173,6 @@ func (c *converter) object(out *apiextensionsv1.JSONSchemaProps, s merged, path 
 	return true
 }
 
-// keyPatterns records patterns of keys that not every key matches.
 func (c *converter) keyPatterns(s merged, path resourcetype.Path) {
 	for _, each := range s.all {
 		for pattern := range each.PatternProperties {
@@ -188,7 +183,6 @@ func (c *converter) keyPatterns(s merged, path resourcetype.Path) {
 	}
 }
 
-// loseRules records the rules about several properties that are not kept.
 func (c *converter) loseRules(s merged, path resourcetype.Path) {
 	for _, each := range s.all {
 		if each.If != nil || each.Not != nil || each.Dependencies != nil || each.DependentRequired != nil {
@@ -243,7 +237,6 @@ func isTag(item apiextensionsv1.JSONSchemaProps) bool {
 	return has && key.Type == "string" && slices.Contains(item.Required, "Key")
 }
 
-// description returns what the schema says about a value.
 func (c *converter) description(s merged, path resourcetype.Path) string {
 	limit := 300
 	if len(path) > 1 {

@@ -43,7 +43,6 @@ func For(t *resourcetype.Type, clusterScoped bool) (*apiextensionsv1.CustomResou
 	return out, losses, nil
 }
 
-// describeType adds the properties of a type to the schema of an object.
 func describeType(object *apiextensionsv1.JSONSchemaProps, t *resourcetype.Type, base template, kind string) []Loss {
 	siblings := newSiblings(t, base)
 	desired := converter{t: t, part: forProvider, siblings: siblings}
@@ -78,7 +77,7 @@ func describeType(object *apiextensionsv1.JSONSchemaProps, t *resourcetype.Type,
 	return losses
 }
 
-// described sets the description of an object, whose type is set even if it has no properties.
+// The type of the object is set even if it has no properties.
 func described(s apiextensionsv1.JSONSchemaProps, description string) apiextensionsv1.JSONSchemaProps {
 	s.Type, s.Description, s.AdditionalProperties = "object", description, nil
 	if len(s.Properties) > 0 {
@@ -87,7 +86,7 @@ func described(s apiextensionsv1.JSONSchemaProps, description string) apiextensi
 	return s
 }
 
-// describeLosses adds to the description of the desired properties what only AWS checks.
+// Only AWS checks these.
 func describeLosses(description string, losses []Loss) string {
 	if len(losses) == 0 {
 		return description
@@ -95,7 +94,6 @@ func describeLosses(description string, losses []Loss) string {
 	return description + " Not checked here, only by AWS: " + List(losses, maxListed) + "."
 }
 
-// template is a CustomResourceDefinition to fill in, with the schemas of siblings.
 type template struct {
 	crd                   *apiextensionsv1.CustomResourceDefinition
 	ref, selector, secret apiextensionsv1.JSONSchemaProps
@@ -129,7 +127,7 @@ func readTemplate(clusterScoped bool) (template, error) {
 	return out, nil
 }
 
-// undescribed returns a schema without descriptions, which are long for what is repeated often.
+// Descriptions are long for what is repeated often.
 func undescribed(s apiextensionsv1.JSONSchemaProps) apiextensionsv1.JSONSchemaProps {
 	s = *s.DeepCopy()
 	s.Description = ""

@@ -10,8 +10,8 @@ import (
 	"github.com/espalier-dev/espalier/providers/aws/resourcetype"
 )
 
-// excludeProperties adds rules to the object that properties of the type exclude each other. They apply until the
-// resource exists: afterwards, the desired state may have all that AWS returns beside each other.
+// The rules apply until the resource exists: afterwards, the desired state may have all that AWS returns beside each
+// other.
 func (c *converter) excludeProperties(object *apiextensionsv1.JSONSchemaProps) {
 	desired := object.Properties["spec"].Properties["forProvider"]
 	s := c.merge([]*resourcetype.Schema{&c.t.Schema})
@@ -32,7 +32,7 @@ func (c *converter) excludeProperties(object *apiextensionsv1.JSONSchemaProps) {
 }
 
 // exclude adds rules to an object below the properties of a type. Inside of lists, the API server's estimate of the
-// cost of expressions is too high, so that they are part of the schema, whose message is worse.
+// cost of expressions is too high, so they are part of the schema, with a worse message.
 func (c *converter) exclude(out *apiextensionsv1.JSONSchemaProps, s merged, path resourcetype.Path) {
 	for _, each := range s.main {
 		for _, e := range c.t.Exclusions(each) {
@@ -47,14 +47,13 @@ func (c *converter) exclude(out *apiextensionsv1.JSONSchemaProps, s merged, path
 	}
 }
 
-// isSetAtTop returns an expression that is true in an object that sets a field of the desired state.
 func isSetAtTop(field string, isBoolean bool) string {
 	return "(" + isSet("self.spec.forProvider", field, isBoolean) + " || has(self.spec.initProvider) && " + isSet("self.spec.initProvider", field, isBoolean) + ")"
 }
 
 func isSetIn(field string, isBoolean bool) string { return isSet("self", field, isBoolean) }
 
-// isSet returns an expression that is true if a field is set. One that is false is as good as unset.
+// A boolean that is false is as good as unset.
 func isSet(object, field string, isBoolean bool) string {
 	value := object + "." + escape(field)
 	if isBoolean {
@@ -63,8 +62,7 @@ func isSet(object, field string, isBoolean bool) string {
 	return "has(" + value + ")"
 }
 
-// exclusionRule returns a rule that properties of an object exclude each other. It reports false if nothing is left to
-// exclude, and records the loss if expressions do not see a property.
+// It reports false if nothing is left to exclude, and records the loss if expressions do not see a property.
 func (c *converter) exclusionRule(e resourcetype.Exclusion, object apiextensionsv1.JSONSchemaProps, path resourcetype.Path,
 	isSet func(string, bool) string) (apiextensionsv1.ValidationRule, bool) {
 	isVisibleHere := true
@@ -101,7 +99,7 @@ func (c *converter) exclusionRule(e resourcetype.Exclusion, object apiextensions
 	return rule, true
 }
 
-// excludeBySchema adds to the schema of an object that no two of the properties are set.
+// No two of the properties may be set.
 func (c *converter) excludeBySchema(out *apiextensionsv1.JSONSchemaProps, e resourcetype.Exclusion, path resourcetype.Path) {
 	pairs := [][2]string{}
 	for i, name := range e.Names {

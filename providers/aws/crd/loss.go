@@ -21,7 +21,7 @@ type What string
 
 // Kinds of losses.
 const (
-	// FreeForm: values of different types are allowed, so that any value is.
+	// FreeForm: values of different types are allowed, so any value is.
 	FreeForm What = "any type"
 	// Recursion: the schema contains itself, and is not checked from there on.
 	Recursion What = "recursive schema"
@@ -35,7 +35,7 @@ const (
 	Dependency What = "dependencies"
 	// Pattern: a regular expression that Go cannot compile.
 	Pattern What = "patterns"
-	// PatternCount: a regular expression whose large repetition counts are not checked.
+	// PatternCount: a regular expression with large repetition counts that are not checked.
 	PatternCount What = "counts in patterns"
 	// KeyPattern: a regular expression for the keys of a map.
 	KeyPattern What = "patterns of keys"
@@ -50,13 +50,13 @@ const (
 	// CreateOnly: a property that can only be set at creation, which the API server cannot refuse to change.
 	// The provider does not send the change.
 	CreateOnly What = "immutability"
-	// ConditionalCreateOnly: a property of which AWS refuses some changes. The schema does not say which.
+	// ConditionalCreateOnly: AWS refuses some changes of the property. The schema does not say which.
 	ConditionalCreateOnly What = "conditional immutability"
-	// Sibling: a reference or a Secret whose name is already that of a property.
+	// Sibling: a reference or a Secret with the name of a property.
 	Sibling What = "references"
 )
 
-// sorted returns losses by path and kind, without duplicates.
+// They are sorted by path and kind, without duplicates.
 func sorted(losses []Loss) []Loss {
 	compare := func(a, b Loss) int {
 		return cmp.Or(cmp.Compare(a.Path.String(), b.Path.String()), cmp.Compare(a.What, b.What))
@@ -101,7 +101,6 @@ func List(losses []Loss, limit int) string {
 	return strings.Join(parts, "; ")
 }
 
-// shares divides a limit among kinds of losses.
 func shares(counts map[What]int, limit int) map[What]int {
 	out := map[What]int{}
 	for left, changed := limit, true; changed; {

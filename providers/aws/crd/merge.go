@@ -12,20 +12,19 @@ type merged struct {
 	all []*resourcetype.Schema
 	// main are the schemas that the value must all satisfy.
 	main []*resourcetype.Schema
-	// groups are the alternatives, of which the value must satisfy one.
+	// groups are the alternatives. The value must satisfy one of each.
 	groups []group
 	// text is the description nearest to the use of the schema.
 	text string
 }
 
-// group are alternatives of each other.
 type group struct {
 	schemas []*resourcetype.Schema
 	// exclusive reports whether the value must satisfy just one.
 	exclusive bool
 }
 
-// merge resolves schemas and their alternatives. More than one schema are alternatives of each other.
+// References are resolved. More than one schema are alternatives of each other.
 func (c *converter) merge(schemas []*resourcetype.Schema) merged {
 	var m merged
 	for _, s := range schemas {
@@ -72,7 +71,7 @@ func (c *converter) add(m *merged, s *resourcetype.Schema, isMain bool) {
 	}
 }
 
-// first is the main schema, or an empty one if there are only alternatives.
+// It is empty if there are only alternatives.
 func (m merged) first() *resourcetype.Schema {
 	if len(m.main) > 0 {
 		return m.main[0]
@@ -87,8 +86,7 @@ func (m merged) description() string {
 	return m.all[0].Description
 }
 
-// types returns the types that the value may have, sorted, without null. A schema without a type has the type
-// that its other fields are for.
+// They are sorted, without null. A schema without a type has the type that its other fields are for.
 func (m merged) types() []string {
 	var out []string
 	for _, s := range m.all {
@@ -132,7 +130,6 @@ func (m merged) propertyNames() []string {
 	return sortedKeys(names)
 }
 
-// property returns the schemas of a property.
 func (m merged) property(name string) []*resourcetype.Schema {
 	var out []*resourcetype.Schema
 	for _, s := range m.all {
@@ -143,7 +140,7 @@ func (m merged) property(name string) []*resourcetype.Schema {
 	return out
 }
 
-// values returns the schemas of the values of keys that are no properties, and whether there may be any value.
+// The keys are no properties. anything reports that there may be any value.
 func (m merged) values() (out []*resourcetype.Schema, anything bool) {
 	for _, s := range m.all {
 		for _, pattern := range sortedKeys(s.PatternProperties) {

@@ -9,8 +9,8 @@ import (
 // maxCount is the largest repetition count that Go's regular expressions allow.
 const maxCount = 1000
 
-// patternOf returns a regular expression of a schema as one that Go compiles, or an empty one if there is
-// none. exact is false if it also allows strings that the original does not.
+// The result is empty if there is none that Go compiles. exact is false if it also allows strings that the original
+// does not.
 func patternOf(pattern string) (out string, exact bool) {
 	if _, err := regexp.Compile(pattern); err == nil {
 		return pattern, true
@@ -31,8 +31,7 @@ var (
 	count         = regexp.MustCompile(`^\{(\d+)(,(\d*))?\}`)
 )
 
-// withoutLargeCounts replaces repetition counts that are too large for Go by * or +, outside of character
-// classes.
+// Counts that are too large for Go become * or +, outside of character classes.
 func withoutLargeCounts(pattern string) string {
 	var out strings.Builder
 	inClass := false

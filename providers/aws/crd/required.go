@@ -14,7 +14,7 @@ type requirement struct {
 	exclusive bool
 }
 
-// requirements returns what must be set in an object, beyond single properties that each are required.
+// Single properties that each are required are in required.
 func requirements(s merged) (required []string, out []requirement) {
 	for _, each := range s.main {
 		for _, name := range each.Required {
@@ -74,7 +74,6 @@ func (c *converter) require(out *apiextensionsv1.JSONSchemaProps, s merged, path
 	}
 }
 
-// requireOne adds that the properties of one set are required.
 func (c *converter) requireOne(out *apiextensionsv1.JSONSchemaProps, r requirement, path resourcetype.Path) {
 	var sets []apiextensionsv1.JSONSchemaProps
 	for _, names := range r.sets {
@@ -102,8 +101,7 @@ func (c *converter) requireOne(out *apiextensionsv1.JSONSchemaProps, r requireme
 	out.AllOf = append(out.AllOf, apiextensionsv1.JSONSchemaProps{AnyOf: sets})
 }
 
-// overlap reports whether one set contains another, so that both can be satisfied at once by what only one is
-// meant for.
+// One set contains another, so both can be satisfied at once by what only one is meant for.
 func overlap(sets [][]string) bool {
 	for i, a := range sets {
 		for j, b := range sets {
@@ -123,8 +121,7 @@ func requireEach(fields []string) []apiextensionsv1.JSONSchemaProps {
 	return out
 }
 
-// fields returns the fields that can give a property its value: itself and its siblings, as far as the object
-// has them.
+// They are the property itself and its siblings, as far as the object has them.
 func (c *converter) fields(object apiextensionsv1.JSONSchemaProps, path resourcetype.Path, name string) []string {
 	var out []string
 	for _, field := range append([]string{name}, c.siblings.of(append(slices.Clip(path), name))...) {

@@ -18,7 +18,6 @@ var formats = []string{"date-time", "int32", "int64", "float", "double", "uri", 
 // ownFormats are formats that say what a string names, or how a document is written. They check nothing.
 var ownFormats = []string{"AWS::", "json", "string"}
 
-// scalar adds what is known about a string, a number or a boolean.
 func (c *converter) scalar(out *apiextensionsv1.JSONSchemaProps, s merged, path resourcetype.Path) {
 	for _, each := range s.main {
 		c.constrain(out, each, path)
@@ -50,7 +49,7 @@ func isEmpty(s apiextensionsv1.JSONSchemaProps) bool {
 		s.MultipleOf == nil
 }
 
-// constrain adds the constraints of one schema, of which later ones replace earlier ones.
+// Later constraints replace earlier ones.
 func (c *converter) constrain(out *apiextensionsv1.JSONSchemaProps, s *resourcetype.Schema, path resourcetype.Path) {
 	c.enumerate(out, s, path)
 	switch out.Type {
@@ -111,7 +110,6 @@ func upTo(limit *int64) *int64 {
 	return limit
 }
 
-// enumerate adds the values of the property's type.
 func (c *converter) enumerate(out *apiextensionsv1.JSONSchemaProps, s *resourcetype.Schema, path resourcetype.Path) {
 	values := s.Enum
 	if s.Const != nil {

@@ -14,7 +14,7 @@ import (
 // siblings are the fields beside properties from which these can take their values.
 type siblings struct {
 	references map[string]reference.Reference
-	// secrets are the properties that can come from a Secret, and hidden those that can only come from one.
+	// secrets are the properties that can come from a Secret, and hidden the ones that can only come from one.
 	secrets map[string]resourcetype.Path
 	hidden  map[string]bool
 	// ref, selector and secret are the schemas of such fields.
@@ -51,7 +51,7 @@ func newSiblings(t *resourcetype.Type, base template) siblings {
 	return s
 }
 
-// kindOf returns the kind that references to a type are to, as people write it: VPC (ec2.aws.espalier.dev).
+// It is the kind as people write it: VPC (ec2.aws.espalier.dev).
 func (s siblings) kindOf(typeName string) string {
 	kind, err := naming.Of(typeName, s.clusterScoped)
 	if err != nil {
@@ -60,12 +60,10 @@ func (s siblings) kindOf(typeName string) string {
 	return kind.Kind + " (" + kind.Group + ")"
 }
 
-// replaced reports whether a property exists only as a reference to a Secret.
 func (s siblings) replaced(path resourcetype.Path) bool {
 	return s.hidden[path.String()]
 }
 
-// of returns the names of a property's siblings.
 func (s siblings) of(path resourcetype.Path) []string {
 	name := path[len(path)-1]
 	var out []string
@@ -80,7 +78,6 @@ func (s siblings) of(path resourcetype.Path) []string {
 	return out
 }
 
-// addSiblings adds the siblings of the properties of an object.
 func (c *converter) addSiblings(out *apiextensionsv1.JSONSchemaProps, path resourcetype.Path) {
 	if c.part == atProvider {
 		return
@@ -116,7 +113,7 @@ func (c *converter) addSiblings(out *apiextensionsv1.JSONSchemaProps, path resou
 	}
 }
 
-// hasSecret reports whether an object has a property that can come from a Secret: schemas are cut at a certain depth.
+// The object may lack the property: schemas are cut at a certain depth.
 func (c *converter) hasSecret(object apiextensionsv1.JSONSchemaProps, path resourcetype.Path, name string) bool {
 	return object.Properties[name].Type != "" || c.siblings.replaced(append(slices.Clip(path), name))
 }
@@ -137,7 +134,6 @@ func describe(s apiextensionsv1.JSONSchemaProps, description string) apiextensio
 	return s
 }
 
-// childName returns the last name of a path if the rest is parent.
 func childName(path, parent resourcetype.Path) (string, bool) {
 	if len(path) != len(parent)+1 || !slices.Equal(path[:len(parent)], parent) {
 		return "", false

@@ -38,8 +38,8 @@ type Reader struct {
 	Limit int
 }
 
-// Selection selects resources of a type: by identifiers; without any, those with all the tags. A resource
-// that is identified must have the tags.
+// Selection selects resources of a type: by identifiers; without any, by all the tags. A resource that is identified
+// must have the tags.
 type Selection struct {
 	Type        string
 	Identifiers []string
@@ -65,11 +65,11 @@ func (r Reader) Read(ctx context.Context, s Selection) ([]manifest.Resource, err
 	}
 	var out []manifest.Resource
 	for _, identifier := range identifiers {
-		// A list may leave properties out, so that each resource is read.
+		// A list may leave properties out, so each resource is read.
 		found, err := r.get(ctx, t, identifier)
 		switch {
 		case isListed && isNotFound(err):
-			continue // deleted since it was listed
+			continue // deleted after it was listed
 		case isNotFound(err):
 			return nil, fmt.Errorf("there is no %s %s in this account and region%s", s.Type, identifier, formOf(t))
 		case err != nil:
@@ -89,7 +89,7 @@ func (r Reader) Read(ctx context.Context, s Selection) ([]manifest.Resource, err
 	return out, nil
 }
 
-// formOf says what identifiers of a type consist of, as the end of a message; empty if that is one part.
+// It ends a message; it is empty if an identifier is one part.
 func formOf(t *resourcetype.Type) string {
 	if len(t.PrimaryIdentifier) == 1 {
 		return ""
@@ -101,7 +101,7 @@ func formOf(t *resourcetype.Type) string {
 	return "; an identifier is " + strings.Join(parts, "|")
 }
 
-// tagText returns tags as --tag has them, sorted.
+// They are as in --tag, and sorted.
 func tagText(tags map[string]string) string {
 	var out []string
 	for _, key := range slices.Sorted(maps.Keys(tags)) {
@@ -140,8 +140,7 @@ func (r Reader) Follow(ctx context.Context, resources []manifest.Resource) (out 
 	return out, notes, nil
 }
 
-// find reads a target; the note says why it cannot be read. An error is one that other reads would have as
-// well.
+// The note says why the target cannot be read. An error is one that other reads would have as well.
 func (r Reader) find(ctx context.Context, target manifest.Target) (found manifest.Resource, note string, err error) {
 	t, err := r.Types(target.Type)
 	if err != nil {
@@ -198,7 +197,7 @@ func (r Reader) get(ctx context.Context, t *resourcetype.Type, identifier string
 // maxListed bounds what is listed and read in order to find the resources with a tag.
 const maxListed = 5000
 
-// list returns the identifiers of all resources of a type, sorted.
+// The identifiers are sorted.
 func (r Reader) list(ctx context.Context, t *resourcetype.Type, with string) ([]string, error) {
 	if h := hook.For(t.Name).Handler; h != nil {
 		return r.listHandled(ctx, t, h, with)
@@ -237,7 +236,7 @@ func (r Reader) list(ctx context.Context, t *resourcetype.Type, with string) ([]
 	}
 }
 
-// listHandled returns the identifiers of all resources of a type that a handler serves, sorted.
+// The identifiers are sorted.
 func (r Reader) listHandled(ctx context.Context, t *resourcetype.Type, h hook.Handler, with string) ([]string, error) {
 	properties, err := decodeWith(with)
 	if err != nil {
@@ -254,7 +253,7 @@ func (r Reader) listHandled(ctx context.Context, t *resourcetype.Type, h hook.Ha
 	return slices.Compact(out), nil
 }
 
-// decodeWith reads what a list of resources needs; nothing if it is empty.
+// It is nothing if with is empty.
 func decodeWith(with string) (map[string]any, error) {
 	if with == "" {
 		return map[string]any{}, nil
@@ -266,7 +265,7 @@ func decodeWith(with string) (map[string]any, error) {
 	return out, nil
 }
 
-// listForm returns the JSON object with which resources are listed, with values to be filled in.
+// It is the JSON object for a list of resources, with values to be filled in.
 func listForm(names []string) string {
 	var out []string
 	for _, name := range names {
@@ -275,8 +274,7 @@ func listForm(names []string) string {
 	return "{" + strings.Join(out, ", ") + "}"
 }
 
-// isNotFound reports whether a resource does not exist. AWS also answers a general error with the code of the
-// handler in its text.
+// AWS also answers a general error with the code of the handler in its text.
 func isNotFound(err error) bool {
 	var missing *types.ResourceNotFoundException
 	var general *types.GeneralServiceException

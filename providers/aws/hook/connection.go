@@ -23,7 +23,7 @@ func pick(properties map[string]any, pairs ...string) map[string][]byte {
 	return out
 }
 
-// at returns the value of a path with dots; nil if there is none.
+// The path has dots. The value is nil if there is none.
 func at(properties map[string]any, path string) any {
 	var value any = properties
 	for _, name := range strings.Split(path, ".") {
@@ -36,13 +36,13 @@ func at(properties map[string]any, path string) any {
 	return value
 }
 
-// text returns a string property; empty if there is none.
+// It is empty if there is none.
 func text(properties map[string]any, path string) string {
 	value, _ := at(properties, path).(string)
 	return value
 }
 
-// scalar returns a JSON string, number or boolean as text.
+// The scalar is a JSON string, number or boolean.
 func scalar(value any) string {
 	switch v := value.(type) {
 	case string:

@@ -14,10 +14,10 @@ import (
 	"github.com/aws/aws-sdk-go-v2/service/docdb/types"
 )
 
-// docDBEngine is the engine of DocumentDB. Its API is that of RDS, which shows the clusters of all engines.
+// docDBEngine is the engine of DocumentDB. It shares the API of RDS, which shows the clusters of all engines.
 const docDBEngine = "docdb"
 
-// docDBBusy are the states in which DocumentDB refuses changes, and which pass by themselves.
+// In these states, which pass by themselves, DocumentDB refuses changes.
 var docDBBusy = []string{
 	"backing-up", "configuring-log-exports", "creating", "deleting", "maintenance", "migrating", "modifying", "rebooting", "renaming",
 	"resetting-master-credentials", "starting", "stopping", "updating", "upgrading",
@@ -25,7 +25,7 @@ var docDBBusy = []string{
 
 func isDocDBBusy(status *string) bool { return slices.Contains(docDBBusy, aws.ToString(status)) }
 
-// decodeProperties reads properties into a type with a field for each. Secrets are not in its errors.
+// The type has a field for each property. Secrets are not in its errors.
 func decodeProperties[T any](properties map[string]any) (T, error) {
 	var out T
 	raw, err := json.Marshal(properties)
@@ -38,7 +38,7 @@ func decodeProperties[T any](properties map[string]any) (T, error) {
 	return out, nil
 }
 
-// changed returns a wanted value that is not the present one; nil for no change.
+// It is nil for no change.
 func changed[T comparable](wanted, present *T) *T {
 	if wanted == nil || present != nil && *wanted == *present {
 		return nil
@@ -46,7 +46,7 @@ func changed[T comparable](wanted, present *T) *T {
 	return wanted
 }
 
-// changedText does the same with a text whose case has no meaning.
+// The case of the text has no meaning.
 func changedText(wanted, present *string) *string {
 	if wanted == nil || strings.EqualFold(*wanted, aws.ToString(present)) {
 		return nil
@@ -54,7 +54,6 @@ func changedText(wanted, present *string) *string {
 	return wanted
 }
 
-// docDBTag is a tag as a property.
 type docDBTag struct{ Key, Value string }
 
 func docDBTags(tags []docDBTag) []types.Tag {
@@ -65,8 +64,7 @@ func docDBTags(tags []docDBTag) []types.Tag {
 	return out
 }
 
-// readDocDBTags returns the tags of a resource as a property. Those that AWS sets are left out: no request may have
-// them.
+// Tags that AWS sets are left out: no request may have them.
 func readDocDBTags(ctx context.Context, client *docdb.Client, arn *string) ([]any, error) {
 	found, err := client.ListTagsForResource(ctx, &docdb.ListTagsForResourceInput{ResourceName: arn})
 	if err != nil {
@@ -81,7 +79,6 @@ func readDocDBTags(ctx context.Context, client *docdb.Client, arn *string) ([]an
 	return out, nil
 }
 
-// writeDocDBTags makes the tags of a resource those that are wanted.
 func writeDocDBTags(ctx context.Context, client *docdb.Client, arn *string, wanted []docDBTag) error {
 	present, err := readDocDBTags(ctx, client, arn)
 	if err != nil {
@@ -110,10 +107,8 @@ func writeDocDBTags(ctx context.Context, client *docdb.Client, arn *string, want
 	return err
 }
 
-// isZero reports whether a change has no field that is set.
 func isZero(change any) bool { return reflect.ValueOf(change).IsZero() }
 
-// errGone is returned by updates of what does not exist.
 func errGone(identifier string) error {
 	return errors.New(identifier + " does not exist any more")
 }

@@ -13,8 +13,8 @@ import (
 	"github.com/espalier-dev/espalier/providers/aws/model"
 )
 
-// docDBClusterPermissions are those for the calls, and for what DocumentDB does with the caller's permissions: it creates
-// its role in the account, uses KMS keys, and creates the secret of a managed password.
+// These permissions are for the calls, and for what DocumentDB does with the caller's permissions: it creates its role
+// in the account, uses KMS keys, and creates the secret of a managed password.
 var docDBClusterPermissions = []string{
 	"iam:CreateServiceLinkedRole", "kms:CreateGrant", "kms:DescribeKey", "rds:AddTagsToResource", "rds:CreateDBCluster", "rds:CreateDBClusterSnapshot",
 	"rds:DeleteDBCluster", "rds:DescribeDBClusterSnapshots", "rds:DescribeDBClusters",
@@ -22,14 +22,13 @@ var docDBClusterPermissions = []string{
 	"secretsmanager:CreateSecret", "secretsmanager:TagResource",
 }
 
-// docDBClusters handles AWS::DocDB::DBCluster. Its calls return while the cluster is being created, changed or
-// deleted; the property Status says so.
+// docDBClusters handles AWS::DocDB::DBCluster. Its calls return while the cluster is being created, changed or deleted;
+// the property Status says so.
 //
-// The API has no token for creations. There is at most one cluster of a name, and its tags, which are set by
-// its creation, say whose it is.
+// The API has no token for creations. There is at most one cluster of a name, and its tags, which are set by its
+// creation, name its owner.
 type docDBClusters struct{}
 
-// docDBCluster is the schema's properties that can be set.
 type docDBCluster struct {
 	AllowMajorVersionUpgrade         *bool
 	AvailabilityZones                []string
@@ -124,8 +123,8 @@ func (c docDBCluster) create() *docdb.CreateDBClusterInput {
 	}
 }
 
-// restore creates the cluster from a snapshot, with the user and the password that this has. What it cannot set
-// is a difference at the next read, and then changed: a password since no tag says that it was sent.
+// The snapshot determines the user and the password. What it cannot set is a difference at the next read, and then
+// changed: a password because no tag says that it was sent.
 func (c docDBCluster) restore() *docdb.RestoreDBClusterFromSnapshotInput {
 	tags := slices.DeleteFunc(slices.Clone(c.Tags), func(tag docDBTag) bool { return tag.Key == model.TagSent })
 	return &docdb.RestoreDBClusterFromSnapshotInput{
@@ -137,7 +136,7 @@ func (c docDBCluster) restore() *docdb.RestoreDBClusterFromSnapshotInput {
 	}
 }
 
-// find returns a cluster of DocumentDB; nil if there is none.
+// It is nil if there is none.
 func (docDBClusters) find(ctx context.Context, client *docdb.Client, identifier string) (*types.DBCluster, error) {
 	found, err := client.DescribeDBClusters(ctx, &docdb.DescribeDBClustersInput{DBClusterIdentifier: &identifier})
 	if hasCode(err, "DBClusterNotFoundFault") {
@@ -234,7 +233,7 @@ func (h docDBClusters) Update(ctx context.Context, config aws.Config, identifier
 	return writeDocDBTags(ctx, client, present.DBClusterArn, wanted.Tags)
 }
 
-// modify returns the change of a cluster; nil for none. The password is always sent: nothing shows the present one.
+// It is nil for no change. The password is always sent: nothing shows the present one.
 func (c docDBCluster) modify(present types.DBCluster) *docdb.ModifyDBClusterInput {
 	isManaged, secretKey := present.MasterUserSecret != nil, (*string)(nil)
 	if isManaged {
@@ -279,7 +278,7 @@ func (c docDBCluster) modify(present types.DBCluster) *docdb.ModifyDBClusterInpu
 	return &m
 }
 
-// storageType returns the type of a cluster's storage, which AWS does not return if it is the standard one.
+// AWS does not return the standard type.
 func storageType(c types.DBCluster) string {
 	if c.StorageType == nil {
 		return "standard"
@@ -287,7 +286,7 @@ func storageType(c types.DBCluster) string {
 	return *c.StorageType
 }
 
-// changedVersion returns a wanted version that the present one does not have: 5.0.0 is a 5.0.
+// It is nil if the present version has it: 5.0.0 is a 5.0.
 func changedVersion(wanted, present *string) *string {
 	if wanted == nil || strings.HasPrefix(aws.ToString(present)+".", *wanted+".") {
 		return nil
@@ -297,7 +296,6 @@ func changedVersion(wanted, present *string) *string {
 
 func sameSet(a, b []string) bool { return len(without(a, b)) == 0 && len(without(b, a)) == 0 }
 
-// without returns the items of a that b does not have.
 func without(a, b []string) []string {
 	return slices.DeleteFunc(slices.Clone(a), func(item string) bool { return slices.Contains(b, item) })
 }
@@ -311,7 +309,7 @@ func (docDBClusters) Delete(ctx context.Context, config aws.Config, identifier s
 	return err
 }
 
-// snapshotDocDBCluster takes a snapshot of a cluster before its deletion.
+// It is taken before the deletion.
 func snapshotDocDBCluster(ctx context.Context, config aws.Config, t Target) (waiting string, err error) {
 	name, err := checkSnapshotName(t)
 	if name == "" || err != nil {

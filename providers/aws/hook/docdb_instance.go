@@ -15,10 +15,9 @@ var docDBInstancePermissions = []string{
 	"rds:RemoveTagsFromResource",
 }
 
-// docDBInstances handles AWS::DocDB::DBInstance, as docDBClusters does clusters.
+// It handles AWS::DocDB::DBInstance as docDBClusters handles clusters.
 type docDBInstances struct{}
 
-// docDBInstance is the schema's properties that can be set.
 type docDBInstance struct {
 	AutoMinorVersionUpgrade     *bool
 	AvailabilityZone            *string
@@ -78,7 +77,7 @@ func (docDBInstances) Create(ctx context.Context, config aws.Config, desired map
 	return Created{Resource: Resource{Identifier: aws.ToString(i.DBInstanceIdentifier)}}, nil
 }
 
-// find returns an instance of DocumentDB; nil if there is none.
+// It is nil if there is none.
 func (docDBInstances) find(ctx context.Context, client *docdb.Client, identifier string) (*types.DBInstance, error) {
 	found, err := client.DescribeDBInstances(ctx, &docdb.DescribeDBInstancesInput{DBInstanceIdentifier: &identifier})
 	if hasCode(err, "DBInstanceNotFound") {
@@ -95,7 +94,7 @@ func (docDBInstances) find(ctx context.Context, client *docdb.Client, identifier
 	return nil, nil
 }
 
-// withPending returns an instance as it will be: a change that was accepted is not requested again.
+// The instance is as it will be: a change that was accepted is not requested again.
 func withPending(i types.DBInstance) *types.DBInstance {
 	if p := i.PendingModifiedValues; p != nil {
 		if p.DBInstanceClass != nil {
@@ -170,7 +169,7 @@ func (h docDBInstances) Update(ctx context.Context, config aws.Config, identifie
 	return writeDocDBTags(ctx, client, present.DBInstanceArn, wanted.Tags)
 }
 
-// modify returns the change of an instance; nil for none.
+// It is nil for none.
 func (i docDBInstance) modify(present types.DBInstance) *docdb.ModifyDBInstanceInput {
 	m := docdb.ModifyDBInstanceInput{
 		AutoMinorVersionUpgrade:    changed(i.AutoMinorVersionUpgrade, present.AutoMinorVersionUpgrade),

@@ -21,7 +21,7 @@ const (
 	maxResponse = 4 << 20
 )
 
-// newReader returns a client of EC2 for one call of readEC2, whose responses are limited together.
+// The client is for one call of readEC2. Its responses are limited together.
 func newReader(config aws.Config) *ec2.Client {
 	return ec2.NewFromConfig(config, func(o *ec2.Options) { o.HTTPClient = response.Limited(o.HTTPClient, maxResponse) })
 }
@@ -55,7 +55,6 @@ func readEC2[T any](filter string, identifiers []string, page func(filters []typ
 		len(identifiers), maxPages)
 }
 
-// object collects the properties that have a value.
 type object map[string]any
 
 func (o object) text(name string, value *string) {
@@ -95,7 +94,6 @@ func (o object) tags(tags []types.Tag) {
 	o["Tags"] = list
 }
 
-// hasCode reports whether an error of a service has one of some codes.
 func hasCode(err error, codes ...string) bool {
 	var api smithy.APIError
 	if !errors.As(err, &api) {

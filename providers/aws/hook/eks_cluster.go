@@ -5,9 +5,9 @@ import (
 	"encoding/json"
 )
 
-// clusterConnection returns the address and the certificate authority of a cluster, and a kubeconfig for them.
-// The kubeconfig gets a token by aws eks get-token, with the credentials of whoever uses it: a token in the
-// Secret would be valid for 15 minutes, and so the Secret would be written again and again.
+// clusterConnection returns the address and the certificate authority of a cluster, and a kubeconfig for them. The
+// kubeconfig gets a token by aws eks get-token, with its user's credentials: a token in the Secret would be valid for
+// 15 minutes, so the Secret would be written again and again.
 func clusterConnection(t Target) map[string][]byte {
 	endpoint, authority := text(t.Properties, "Endpoint"), text(t.Properties, "CertificateAuthorityData")
 	if authority == "" {

@@ -11,7 +11,7 @@ import (
 // kubernetesVersion matches versions as EKS names them.
 var kubernetesVersion = regexp.MustCompile(`^1\.([0-9]{1,3})$`)
 
-// minorVersion returns the minor version; false for another form.
+// It returns false for another form.
 func minorVersion(version string) (minor int, ok bool) {
 	found := kubernetesVersion.FindStringSubmatch(version)
 	if found == nil {
@@ -37,7 +37,7 @@ func nextVersion(present, wanted string) (next, refused string) {
 	return wanted, ""
 }
 
-// stepClusterVersion changes the version of a cluster by one minor version.
+// The version changes by one minor version.
 func stepClusterVersion(_ context.Context, _ Reader, present, wanted map[string]any) Step {
 	from, to := text(present, "Version"), text(wanted, "Version")
 	if from == "" || to == "" || from == to {
@@ -55,7 +55,7 @@ func stepClusterVersion(_ context.Context, _ Reader, present, wanted map[string]
 	return Step{Wanted: out, Progress: fmt.Sprintf("Version %s after %s, one minor version at a time until %s", next, from, to)}
 }
 
-// stepNodegroupVersion changes the version of a node group when its cluster has it.
+// It waits until the cluster of the node group has the version.
 func stepNodegroupVersion(ctx context.Context, read Reader, present, wanted map[string]any) Step {
 	from, to, name := text(present, "Version"), text(wanted, "Version"), text(present, "ClusterName")
 	if from == "" || to == "" || from == to || name == "" {
@@ -72,7 +72,7 @@ func stepNodegroupVersion(ctx context.Context, read Reader, present, wanted map[
 	return Step{Wanted: withoutProperty(wanted, "Version"), Refused: refused}
 }
 
-// nodegroupRefused says why a node group cannot change its version; empty if it can.
+// It is empty if the node group can change its version.
 func nodegroupRefused(cluster, clusterVersion, present, wanted string) string {
 	from, isKnown := minorVersion(present)
 	to, areKnown := minorVersion(wanted)

@@ -12,8 +12,8 @@ func cacheClusterConnection(t Target) map[string][]byte {
 	return out
 }
 
-// replicationGroupConnection returns the addresses of a group: the configuration endpoint in cluster mode,
-// otherwise those of the primary and the readers.
+// replicationGroupConnection returns the addresses of a group: the configuration endpoint in cluster mode, otherwise
+// the addresses of the primary and the readers.
 func replicationGroupConnection(t Target) map[string][]byte {
 	out := pick(t.Properties, "endpoint", "ConfigurationEndPoint.Address", "port", "ConfigurationEndPoint.Port")
 	if len(out) == 0 {

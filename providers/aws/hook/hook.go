@@ -1,6 +1,6 @@
-// Package hook has what single resource types need beyond the Cloud Control API, one file each: connection
-// details, steps before a deletion, reads of many resources at once, and handlers for types that Cloud
-// Control does not serve. Begin with Hooks and Handler.
+// Package hook contains what single resource types need beyond the Cloud Control API, one file each: connection
+// details, steps before a deletion, reads of many resources at once, and handlers for types that Cloud Control does not
+// serve. Begin with Hooks and Handler.
 package hook
 
 import (
@@ -15,8 +15,8 @@ import (
 // Annotations of managed resources, which allow what destroys more than the resource itself, or keep a copy
 // of it.
 const (
-	// AnnotationEmpty allows to empty a resource before it is deleted: "true" removes all objects of a bucket
-	// with their versions, and what is attached to an IAM role by others.
+	// AnnotationEmpty allows to empty a resource before it is deleted: "true" removes all objects of a bucket with
+	// their versions, and what other clients have attached to an IAM role.
 	AnnotationEmpty = "aws.espalier.dev/empty-before-delete"
 	// AnnotationFinalSnapshot is the name of a snapshot that is taken before a database or a volume is deleted.
 	AnnotationFinalSnapshot = "aws.espalier.dev/final-snapshot"
@@ -27,7 +27,7 @@ type Resource struct {
 	// Identifier is its primary identifier, as Cloud Control writes it.
 	Identifier string
 	Properties map[string]any
-	// Busy reports whether the service refuses changes for now, since the resource is being created, changed or
+	// Busy reports whether the service refuses changes for now, because the resource is being created, changed or
 	// deleted. Only a Handler sets it.
 	Busy bool
 }
@@ -39,7 +39,7 @@ type Target struct {
 	Account string
 	// Region is the region that the provider configuration names.
 	Region string
-	// Annotations are those of the managed resource.
+	// Annotations are the managed resource's.
 	Annotations map[string]string
 	// Deleted is when the deletion of the managed resource was requested; zero if it was not.
 	Deleted time.Time
@@ -49,8 +49,8 @@ type Target struct {
 type Hooks struct {
 	// Connection returns the connection details of a resource that can be used, from its properties alone.
 	Connection func(Target) map[string][]byte
-	// ReadConnection returns those connection details that the properties do not have. It makes one request, and is
-	// called only if there is a Secret for them.
+	// ReadConnection returns the connection details that the properties lack. It makes one request, and is called only
+	// if there is a Secret for them.
 	ReadConnection func(context.Context, aws.Config, Target) (map[string][]byte, error)
 	// Step returns the part of a change that AWS accepts now, if it makes the change only in steps. present and
 	// wanted are properties, as read and as they are to be; it does not change them.
@@ -59,8 +59,8 @@ type Hooks struct {
 	// It does what AWS requires before, as far as the annotations allow it, a part of it in each call. waiting
 	// says what is not finished; it is empty when the resource can be deleted.
 	BeforeDelete func(context.Context, aws.Config, Target) (waiting string, err error)
-	// Normalize returns the properties of a resource, wanted or read, so that equal ones are the same. It does
-	// not change its argument.
+	// Normalize returns the properties of a resource, wanted or read, so equal ones are the same. It does not change
+	// its argument.
 	Normalize func(map[string]any) map[string]any
 	// ReadMany reads at most MaxReadMany resources by their identifiers with few requests. A resource that
 	// is not in the result has to be read by itself before it counts as absent: the reads of a service may
@@ -73,7 +73,7 @@ type Hooks struct {
 	// Asynchronous: calls of the Handler that change something return before that is done. It is when a read
 	// shows that the resource is not busy any more, or does not exist.
 	Asynchronous bool
-	// Permissions are the IAM actions that the hooks need, beside those of the type's handlers in its schema.
+	// Permissions are the IAM actions that the hooks need, beside the actions of the type's handlers in its schema.
 	Permissions []string
 }
 
@@ -93,18 +93,18 @@ type Step struct {
 // MaxReadMany is how many identifiers a call of ReadMany takes: as many as a filter of EC2.
 const MaxReadMany = 200
 
-// Handler manages the resources of a type that Cloud Control does not serve, with the properties of the
-// type's schema in package schema. An identifier has the values of the schema's primary identifier. A call is done
-// when it returns, unless the hooks say otherwise, and makes as few requests as possible. Errors are those of the
-// SDK, with the code of the service as a smithy.APIError.
+// Handler manages the resources of a type that Cloud Control does not serve, with the properties of the type's schema
+// in package schema. An identifier consists of the values of the schema's primary identifier. A call is done when it
+// returns, unless the hooks say otherwise, and makes as few requests as possible. Errors are the SDK's, with the
+// service's code as a smithy.APIError.
 type Handler interface {
 	// Identifier returns the identifier that the properties determine; empty if the service assigns it. With
 	// one, Create may be repeated: it fails if the resource exists with other properties. If the schema has tags
 	// that a creation sets, a resource carries the mark of its managed resource, and Create may fail for any
 	// that exists.
 	Identifier(desired map[string]any) string
-	// List returns the identifiers of the resources with the properties of model, which has those that the
-	// service needs for a list.
+	// List returns the identifiers of the resources with the properties of model, including the ones that the service
+	// needs for a list.
 	List(ctx context.Context, config aws.Config, model map[string]any) ([]string, error)
 	// Create creates a resource. earlier is what List returned before the intent of this creation was
 	// stored, and is the same each time the creation is repeated. If the answer of an earlier call may have
@@ -127,10 +127,10 @@ type Created struct {
 	Connection map[string][]byte
 }
 
-// LostError is returned for a creation that may have succeeded without its answer being received. A person
-// has to decide, by one of the commands in the message.
+// LostError is returned for a creation that may have succeeded without its answer being received. A user has to decide,
+// by one of the commands in the message.
 type LostError struct {
-	// Candidates are the identifiers of what has been created since.
+	// Candidates are the identifiers of what has been created afterwards.
 	Candidates []string
 	Message    string
 }

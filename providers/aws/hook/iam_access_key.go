@@ -16,15 +16,14 @@ var accessKeyPermissions = []string{"iam:CreateAccessKey", "iam:DeleteAccessKey"
 
 // accessKeys handles AWS::IAM::AccessKey. The identifier is USER|KEY: requests need both.
 //
-// IAM has no token for CreateAccessKey, and returns the secret once. If the answer is lost, the user has a key
-// with an unknown secret. It can be found, since a user has at most two keys, but not told from one that
-// somebody else has created in the meantime: Create then asks a person, and deletes nothing.
+// IAM has no token for CreateAccessKey, and returns the secret once. If the answer is lost, the user has a key with an
+// unknown secret. It can be found, because a user has at most two keys, but not told from one that another client has
+// created in the meantime: Create then asks a user, and deletes nothing.
 type accessKeys struct{}
 
 // Identifier is empty: IAM assigns keys.
 func (accessKeys) Identifier(map[string]any) string { return "" }
 
-// user returns the name of the user.
 func user(properties map[string]any) (string, error) {
 	if name := text(properties, "UserName"); name != "" {
 		return name, nil

@@ -12,8 +12,8 @@ var rolePermissions = []string{
 	"iam:RemoveRoleFromInstanceProfile",
 }
 
-// detachRole detaches a role from policies and instance profiles, also from those that others have attached, if
-// the managed resource allows it: AWS deletes only roles that nothing is attached to. Each call does a page.
+// detachRole detaches a role from policies and instance profiles, whatever client has attached them, if the managed
+// resource allows it: AWS deletes only roles that nothing is attached to. Each call does a page.
 func detachRole(ctx context.Context, config aws.Config, t Target) (waiting string, err error) {
 	if t.Annotations[AnnotationEmpty] != "true" {
 		return "", nil

@@ -20,7 +20,6 @@ var networkACLEntryPermissions = []string{"ec2:CreateNetworkAclEntry", "ec2:Dele
 // acl-1|100|false: there is at most one entry of a number and direction.
 type networkACLEntries struct{}
 
-// entry is the schema's properties.
 type entry struct {
 	NetworkAclId  string     `json:"NetworkAclId"`
 	RuleNumber    flexible   `json:"RuleNumber"`
@@ -58,7 +57,6 @@ func (networkACLEntries) Identifier(desired map[string]any) string {
 	return acl + "|" + number + "|" + strconv.FormatBool(egress)
 }
 
-// splitEntry returns the parts of an identifier.
 func splitEntry(identifier string) (acl string, number int32, egress bool, err error) {
 	parts := strings.Split(identifier, "|")
 	if len(parts) == 3 {
@@ -122,7 +120,7 @@ func (n networkACLEntries) Create(ctx context.Context, config aws.Config, desire
 	return created, nil
 }
 
-// includes reports whether properties that were read have the values of those that are desired.
+// Values of desired properties are the same in read.
 func includes(read, desired map[string]any) bool {
 	a, err := parseEntry(read)
 	if err != nil {

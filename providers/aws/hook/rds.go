@@ -32,10 +32,9 @@ var (
 // clockSkew is how much the clocks of AWS and of the API server may differ.
 const clockSkew = time.Minute
 
-// snapshotName matches names of snapshots.
 var snapshotName = regexp.MustCompile(`^[A-Za-z](-?[A-Za-z0-9])*$`)
 
-// checkSnapshotName returns the name of the final snapshot; empty if there is to be none.
+// It is empty if there is to be none.
 func checkSnapshotName(t Target) (string, error) {
 	name := t.Annotations[AnnotationFinalSnapshot]
 	if name != "" && (!snapshotName.MatchString(name) || len(name) > 255) {
@@ -50,7 +49,7 @@ type snapshot struct {
 	taken                  *time.Time
 }
 
-// step says what to do about a snapshot. One of another database, or of an earlier time, is not the final one.
+// One of another database, or of an earlier time, is not the final one.
 func (s snapshot) step(t Target) (waiting string, err error) {
 	kind, name, status := s.kind, s.name, s.status
 	switch {
@@ -67,8 +66,8 @@ func (s snapshot) step(t Target) (waiting string, err error) {
 	return fmt.Sprintf("the %s %s is %s", kind, name, status), nil
 }
 
-// snapshotDBInstance takes a snapshot of an instance before its deletion: Cloud Control may delete it without one.
-// An instance of a cluster has no snapshots; those of the cluster have its data.
+// snapshotDBInstance takes a snapshot of an instance before its deletion: Cloud Control may delete it without one. An
+// instance of a cluster has no snapshots; the cluster's contain its data.
 func snapshotDBInstance(ctx context.Context, config aws.Config, t Target) (waiting string, err error) {
 	name, err := checkSnapshotName(t)
 	if name == "" || err != nil || text(t.Properties, "DBClusterIdentifier") != "" {

@@ -37,7 +37,7 @@ func securityGroupProperties(g types.SecurityGroup) (string, map[string]any) {
 	return aws.ToString(g.GroupId), o
 }
 
-// rules returns the rules of permissions: one for each range, list or group. side is Source or Destination.
+// There is one rule for each range, list or group. side is Source or Destination.
 func rules(permissions []types.IpPermission, side string) []any {
 	out := []any{}
 	for _, p := range permissions {
@@ -124,7 +124,7 @@ func normalizeRule(rule map[string]any) map[string]any {
 			}
 		}
 	}
-	// The identifier of a group says whose it is.
+	// The identifier of a group names its owner.
 	if rule["SourceSecurityGroupId"] != nil {
 		delete(out, "SourceSecurityGroupOwnerId")
 		delete(out, "SourceSecurityGroupName")

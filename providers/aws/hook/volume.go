@@ -14,8 +14,8 @@ var volumePermissions = []string{"ec2:CreateSnapshot", "ec2:CreateTags", "ec2:De
 // tagFinalSnapshot marks the final snapshot of a volume, which has no name of its own.
 const tagFinalSnapshot = "espalier.dev/final-snapshot"
 
-// snapshotVolume takes a snapshot of a volume before its deletion: Cloud Control may delete it without one.
-// EC2 may not show a snapshot that it has just created: after a crash at that moment there are two.
+// snapshotVolume takes a snapshot of a volume before its deletion: Cloud Control may delete it without one. EC2 might
+// not show a snapshot that it has just created: after a crash at that moment there are two.
 func snapshotVolume(ctx context.Context, config aws.Config, t Target) (waiting string, err error) {
 	name, err := checkSnapshotName(t)
 	if name == "" || err != nil {

@@ -1,6 +1,5 @@
-// Package manifest makes managed resources for resources of AWS that exist. Input are the resources as they were
-// read; output are objects that adopt them. References follows what a resource refers to, so that a caller can
-// read that too.
+// Package manifest makes managed resources for resources of AWS that exist. Input are the resources as they were read;
+// output are objects that adopt them. References follows what a resource refers to, so a caller can read that too.
 //
 // Pure: it decides from values alone.
 package manifest
@@ -29,7 +28,7 @@ type Resource struct {
 
 // Options say how objects are made.
 type Options struct {
-	// Namespace is that of the objects; empty for the namespace of whoever applies them.
+	// Namespace is the objects' namespace; empty for the namespace that they are applied in.
 	Namespace     string
 	ClusterScoped bool
 	// Name is the name of the first object; by default it comes from the tag Name or the identifier.
@@ -83,7 +82,7 @@ func For(resources []Resource, o Options) (Result, error) {
 	return out, nil
 }
 
-// remarks say what a managed resource with all policies would change, and what it lacks.
+// They say what a managed resource with all policies would change, and what it lacks.
 func remarks(r Resource, forProvider map[string]any, about string) (out []string) {
 	for _, d := range model.Compare(r.Type, model.Desired(r.Type, forProvider, nil), r.Properties).Differences {
 		out = append(out, about+"adopting it changes "+d.Name())

@@ -8,11 +8,11 @@ import (
 	"github.com/espalier-dev/espalier/providers/aws/model"
 )
 
-// maxName is the length of names, so that they can be values of labels.
+// maxName is the length of names, so they can be values of labels.
 const maxName = 63
 
-// namesOf returns the names of the objects: the same for the same resources, and different for objects of one
-// kind. first is the name of the first one, if it is set.
+// They are the same for the same resources, and different for objects of one kind. first is the name of the first one,
+// if it is set.
 func namesOf(resources []Resource, first string) []string {
 	out := make([]string, len(resources))
 	used := map[string]int{}
@@ -31,7 +31,7 @@ func namesOf(resources []Resource, first string) []string {
 	return out
 }
 
-// nameOf returns a name from the tag Name, or from the identifier.
+// It comes from the tag Name, or from the identifier.
 func nameOf(r Resource) string {
 	for _, text := range []string{model.TagsOf(r.Type).Read(r.Properties)["Name"], r.Identifier} {
 		if name := clean(text); name != "" && len(name) <= maxName {
@@ -44,7 +44,7 @@ func nameOf(r Resource) string {
 	return withSuffix("resource", r.Identifier)
 }
 
-// withSuffix adds a digest of the identifier.
+// The suffix is a digest of the identifier.
 func withSuffix(name, identifier string) string {
 	sum := sha256.Sum256([]byte(identifier))
 	suffix := "-" + hex.EncodeToString(sum[:4])

@@ -69,7 +69,7 @@ func Targets(r Resource) []Target {
 	return out
 }
 
-// each calls f for each object that may have the last name of a path.
+// f is called for each object that may have the last name of the path.
 func each(value any, path resourcetype.Path, f func(object map[string]any, name string)) {
 	switch v := value.(type) {
 	case map[string]any:
@@ -92,7 +92,7 @@ func each(value any, path resourcetype.Path, f func(object map[string]any, name 
 	}
 }
 
-// values returns the strings of a property; none if something in it is not a string.
+// There are none if something in it is not a string.
 func values(value any, isList bool) []string {
 	if !isList {
 		if s, ok := value.(string); ok && s != "" {
@@ -112,16 +112,15 @@ func values(value any, isList bool) []string {
 	return out
 }
 
-// links are the references between resources.
 type links struct {
 	resources []Resource
-	// to has the resources that each one refers to.
+	// to maps a resource to the resources that each one refers to.
 	to map[int][]int
 }
 
 func newLinks(resources []Resource) *links { return &links{resources: resources, to: map[int][]int{}} }
 
-// replace replaces properties of the i-th resource that name another resource by references to its object.
+// They name another resource, and become references to its object.
 func (l *links) replace(i int, forProvider map[string]any, names []string) {
 	for _, ref := range reference.Of(l.resources[i].Type) {
 		each(forProvider, ref.Path, func(object map[string]any, name string) {
@@ -152,7 +151,7 @@ func (l *links) find(t Target) int {
 	return slices.IndexFunc(l.resources, t.Is)
 }
 
-// reaches reports whether a resource refers to another one, directly or through others. Each reaches itself.
+// References count directly or through other resources. Each reaches itself.
 func (l *links) reaches(from, to int) bool {
 	visited := map[int]bool{}
 	var visit func(i int) bool
@@ -169,7 +168,7 @@ func (l *links) reaches(from, to int) bool {
 	return visit(from)
 }
 
-// order returns the resources, each after those that it refers to.
+// Each comes after the resources that it refers to.
 func (l *links) order() (out []int) {
 	visited := map[int]bool{}
 	var visit func(i int)

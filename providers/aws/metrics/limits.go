@@ -8,7 +8,7 @@ type Limit struct {
 	// configuration has named: it could name any.
 	Account, Region string
 	// Rate is the calls a second, Waiting how many calls wait. Throttled are the calls that AWS has throttled, NotSent
-	// those that would have waited too long.
+	// the calls that would have waited too long.
 	Rate               float64
 	Waiting            int
 	Throttled, NotSent int64
@@ -17,7 +17,6 @@ type Limit struct {
 // maxShown bounds the accounts and regions with series of their own.
 const maxShown = 100
 
-// others stands for all further accounts.
 const others = "other"
 
 var (
@@ -31,7 +30,6 @@ var (
 		"Calls to an account and region that were not sent, since they would have waited too long.", []string{"account", "region"}, nil)
 )
 
-// limits collects the states of limiters.
 type limits struct{ state func() []Limit }
 
 // Describe implements prometheus.Collector.

@@ -106,8 +106,8 @@ func (m *Metrics) Middleware(stack *middleware.Stack) error {
 		}), middleware.After)
 }
 
-// class is the class of a response's HTTP status code: 2xx, 4xx, and so on; "none" for a call without a response,
-// which may not have been sent.
+// class is the class of a response's HTTP status code: 2xx, 4xx, and so on; "none" for a call without a response, which
+// might not have been sent.
 func class(err error) string {
 	if err == nil {
 		return "2xx"

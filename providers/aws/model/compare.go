@@ -38,7 +38,7 @@ func Compare(t *resourcetype.Type, wanted, read map[string]any) Comparison {
 	return compare(t, wanted, read, &work)
 }
 
-// compare is Compare that takes its steps from the work that is left.
+// It takes its steps from the work that is left.
 func compare(t *resourcetype.Type, wanted, read map[string]any, work *int) Comparison {
 	c := comparer{
 		t: t, root: wanted, work: work, writeOnly: newPaths(t.WriteOnlyProperties, t.IgnoredProperties), readOnly: newPaths(settable(t)),
@@ -52,7 +52,6 @@ func compare(t *resourcetype.Type, wanted, read map[string]any, work *int) Compa
 	return Comparison{c.found, c.failed}
 }
 
-// comparer collects differences.
 type comparer struct {
 	t    *resourcetype.Type
 	root map[string]any
@@ -70,7 +69,6 @@ type comparer struct {
 	failed int
 }
 
-// place is where a value is, and what is known of the paths below it.
 type place struct {
 	path                []any
 	write, read, create *paths
@@ -89,7 +87,6 @@ func (c *comparer) add(p place, wanted, got any, exists bool) {
 	c.found = append(c.found, Difference{p.path, wanted, got, exists, c.frozen || isFixed(wanted, p.create)})
 }
 
-// isFixed reports whether everything in a value can only be set at creation.
 func isFixed(value any, createOnly *paths) bool {
 	object, ok := value.(map[string]any)
 	if createOnly.isIn() || !ok || len(object) == 0 || createOnly.isEmpty() {
@@ -122,7 +119,7 @@ func (c *comparer) object(s *resourcetype.Schema, wanted, read map[string]any, p
 	}
 }
 
-// value compares one value. Around is the object that it is in, which transforms need.
+// Around is the object that it is in, which transforms need.
 func (c *comparer) value(s *resourcetype.Schema, wanted, got any, exists bool, around map[string]any, p place) {
 	s = c.t.Resolve(s)
 	if !exists || got == nil {
@@ -151,8 +148,8 @@ func (c *comparer) value(s *resourcetype.Schema, wanted, got any, exists bool, a
 	}
 }
 
-// mayBeMissing reports whether AWS may leave a value out of what it returns: it is blank, or the default, or
-// an object without anything that reads return.
+// AWS may leave a value out of what it returns if it is blank, or the default, or an object without anything that reads
+// return.
 func (c *comparer) mayBeMissing(s *resourcetype.Schema, wanted any, p place) bool {
 	if isBlank(wanted) {
 		return true
@@ -176,7 +173,7 @@ func (c *comparer) mayBeMissing(s *resourcetype.Schema, wanted any, p place) boo
 	return true
 }
 
-// isEqual compares values without the schemas below them.
+// Schemas below the values do not count.
 func (c *comparer) isEqual(s *resourcetype.Schema, wanted, got any) bool {
 	if sameScalar(wanted, got) || sameDocument(wanted, got) {
 		return true
@@ -190,22 +187,22 @@ func (c *comparer) isEqual(s *resourcetype.Schema, wanted, got any) bool {
 		sameNetwork(left, right) || sameTime(left, right)
 }
 
-// sameNetwork compares CIDR blocks: AWS returns 10.0.0.0/16 for 10.0.1.1/16.
+// AWS returns 10.0.0.0/16 for 10.0.1.1/16.
 func sameNetwork(a, b string) bool {
 	x, xErr := netip.ParsePrefix(a)
 	y, yErr := netip.ParsePrefix(b)
 	return xErr == nil && yErr == nil && x.Masked() == y.Masked()
 }
 
-// sameTime compares times in different zones or precisions.
+// Zones and precisions may differ.
 func sameTime(a, b string) bool {
 	x, xErr := time.Parse(time.RFC3339, a)
 	y, yErr := time.Parse(time.RFC3339, b)
 	return xErr == nil && yErr == nil && x.Truncate(time.Second).Equal(y.Truncate(time.Second))
 }
 
-// array compares arrays. Items of different arrays are compared one by one if their order has a meaning and
-// there are as many of them; otherwise, the whole arrays differ.
+// Items of different arrays are compared one by one if their order has a meaning and there are as many of them;
+// otherwise, the whole arrays differ.
 func (c *comparer) array(s *resourcetype.Schema, wanted, got []any, around map[string]any, p place) {
 	schema := arrayOf(c.t, s, maxBranches)
 	items := schema.Items
@@ -231,15 +228,14 @@ func (c *comparer) array(s *resourcetype.Schema, wanted, got []any, around map[s
 	}
 }
 
-// addArray adds the difference of whole arrays, unless a transform explains it.
 func (c *comparer) addArray(wanted, got []any, around map[string]any, s *resourcetype.Schema, p place) {
 	if !c.isTransformed(s, got, around, p) {
 		c.add(p, wanted, got, true)
 	}
 }
 
-// maxWork bounds the search for pairs of items in one comparison, in steps of the search. It takes quadratic time
-// and more, and AWS or who answers in its place chooses what is compared.
+// maxWork bounds the search for pairs of items in one comparison, in steps of the search. It takes quadratic time and
+// more, and AWS, or the server in its place, chooses what is compared.
 const maxWork = 1 << 22
 
 // A comparison of two items takes about the time of pairSteps, of one more for each bytesPerStep of their JSON, and
@@ -250,8 +246,7 @@ const (
 	transformSteps = 400
 )
 
-// matchAll reports whether each wanted item has an item of its own that is the same. When no work is left,
-// items are compared in their order.
+// Each wanted item needs its own equal item. When no work is left, items are compared in their order.
 func matchAll(wanted, got []any, work *int, same func(w, g any, i int) bool) bool {
 	exact := map[string][]int{}
 	gotSize := make([]int, len(got))
@@ -308,7 +303,7 @@ func matchAll(wanted, got []any, work *int, same func(w, g any, i int) bool) boo
 	return *work <= 0 && matchInOrder(wanted, got, left, owner, same)
 }
 
-// matchInOrder compares the wanted items that are left with those that have no owner, in their order.
+// The wanted items that are left are compared with the items without an owner, in their order.
 func matchInOrder(wanted, got []any, left, owner []int, same func(w, g any, i int) bool) bool {
 	j := 0
 	for _, i := range left {
@@ -323,7 +318,6 @@ func matchInOrder(wanted, got []any, left, owner []int, same func(w, g any, i in
 	return true
 }
 
-// isTransformed reports whether AWS has changed a value as the schema says it does.
 func (c *comparer) isTransformed(s *resourcetype.Schema, got any, around map[string]any, p place) bool {
 	if p.transform == nil || p.transform.expression == "" {
 		return false
@@ -429,7 +423,7 @@ func (d Difference) Name() string {
 	return b.String()
 }
 
-// isSensitive reports whether a value may be a secret by its property's name.
+// The name of the property decides.
 func isSensitive(path []any) bool {
 	for _, step := range path {
 		if name, ok := step.(string); ok && resourcetype.IsSecret(resourcetype.Path{name}) {
@@ -451,7 +445,6 @@ func shorten(value any) string {
 	return s[:cut] + "…"
 }
 
-// redacted replaces what may be a secret in an object.
 func redacted(value any) any {
 	switch v := value.(type) {
 	case map[string]any:

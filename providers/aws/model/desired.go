@@ -29,15 +29,14 @@ func Desired(t *resourcetype.Type, forProvider, initProvider map[string]any) map
 	return out
 }
 
-// settable are the read-only properties that nobody can set. Some schemas list a property as read-only that
-// is also required or can be set at creation.
+// Some schemas list a property as read-only that is also required or can be set at creation.
 func settable(t *resourcetype.Type) []resourcetype.Path {
 	return slices.DeleteFunc(without(t.ReadOnlyProperties, slices.Concat(t.CreateOnlyProperties, t.WriteOnlyProperties)), func(p resourcetype.Path) bool {
 		return len(p) == 1 && slices.Contains(t.Required, p[0])
 	})
 }
 
-// overlay returns the values of both objects; those of above where both have one.
+// If both objects have a value, the value of above counts.
 func overlay(below, above map[string]any) map[string]any {
 	out := maps.Clone(above)
 	if out == nil {
@@ -59,7 +58,7 @@ func overlay(below, above map[string]any) map[string]any {
 
 type desired struct{ t *resourcetype.Type }
 
-// value returns what is sent of a value; nil for nothing.
+// It is nil if nothing is sent.
 func (d desired) value(s *resourcetype.Schema, value any, readOnly, writeOnly *paths) any {
 	switch v := value.(type) {
 	case map[string]any:
@@ -106,7 +105,6 @@ func (d desired) object(s *resourcetype.Schema, v map[string]any, readOnly, writ
 	return out
 }
 
-// isSibling reports whether a field says where the value of a property comes from.
 func isSibling(known map[string]*resourcetype.Schema, key string) bool {
 	for _, suffix := range []string{secretSuffix, refSuffix, refsSuffix, selectorSuffix, selectorsSuffix} {
 		if name, ok := strings.CutSuffix(key, suffix); ok && known[name] != nil {

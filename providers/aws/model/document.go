@@ -14,7 +14,6 @@ func sameDocument(a, b any) bool {
 	return ok && both && bytes.Equal(encode(left), encode(right))
 }
 
-// document returns the JSON document of a value in its normal form.
 func document(value any) (any, bool) {
 	if raw, isString := value.(string); isString {
 		if raw == "" || raw[0] != '{' && raw[0] != '[' {
@@ -37,7 +36,7 @@ func document(value any) (any, bool) {
 	return nil, false
 }
 
-// normalPolicy returns a policy with sorted lists, and one value instead of a list of one.
+// Lists are sorted, and one value stands for a list of one.
 func normalPolicy(value any) any {
 	switch v := value.(type) {
 	case map[string]any:
@@ -63,7 +62,7 @@ func normalPolicy(value any) any {
 	return value
 }
 
-// encode returns JSON with sorted keys.
+// Keys are sorted.
 func encode(value any) []byte {
 	var b bytes.Buffer
 	e := json.NewEncoder(&b)

@@ -7,7 +7,7 @@ import (
 )
 
 // dropExcluded removes from found what excludes properties that the user has set, or each other: AWS returns properties
-// beside each other of which a request may only have one, such as AvailabilityZone and AvailabilityZoneId.
+// beside each other although a request may only have one, such as AvailabilityZone and AvailabilityZoneId.
 func dropExcluded(t *resourcetype.Type, s *resourcetype.Schema, wanted, found map[string]any) {
 	isSet := func(name string) bool {
 		return wanted[name] != nil && wanted[name] != false || hasSibling(wanted, name)
@@ -36,7 +36,6 @@ func dropExcluded(t *resourcetype.Type, s *resourcetype.Schema, wanted, found ma
 	}
 }
 
-// excludes reports whether an object has properties that exclude each other.
 func excludes(t *resourcetype.Type, s *resourcetype.Schema, object map[string]any) bool {
 	isSet := func(name string) bool { return object[name] != nil && object[name] != false }
 	return slices.ContainsFunc(t.AllExclusions(s), func(e resourcetype.Exclusion) bool {

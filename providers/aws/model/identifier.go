@@ -8,7 +8,6 @@ import (
 	"github.com/espalier-dev/espalier/providers/aws/resourcetype"
 )
 
-// separator joins the parts of an identifier.
 const separator = "|"
 
 // IsServerAssigned reports whether AWS chooses a part of the identifiers of a type.
@@ -99,7 +98,7 @@ func joined(all []resourcetype.Path) string {
 	return strings.Join(names, separator)
 }
 
-// fieldAt returns the schema at a path; nil if nothing is known of it.
+// It is nil if nothing is known of the path.
 func fieldAt(t *resourcetype.Type, path resourcetype.Path) *resourcetype.Schema {
 	s := &t.Schema
 	for _, name := range path {

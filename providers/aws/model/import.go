@@ -7,10 +7,10 @@ import (
 	"github.com/espalier-dev/espalier/providers/aws/resourcetype"
 )
 
-// Importable returns what spec.forProvider of a managed resource has for a resource that exists: what a user
-// can set, as a read returned it. Properties that AWS sets, that reads don't return or that others have superseded,
-// tags that are not the user's, empty values, and all but one of properties that exclude each other are left out. It also returns the properties that are left
-// out because the schema doesn't accept what AWS returns.
+// Importable returns what spec.forProvider of a managed resource has for a resource that exists: what a user can set,
+// as a read returned it. Properties that AWS sets, that reads don't return or that are superseded, tags that are not
+// the user's, empty values, and all but one of properties that exclude each other are left out. It also returns the
+// properties that are left out because the schema doesn't accept what AWS returns.
 func Importable(t *resourcetype.Type, read map[string]any) (forProvider map[string]any, refused []string) {
 	shaped := Shape(t, read)
 	i := importer{t: t, tags: TagsOf(t), skip: newPaths(settable(t), t.WriteOnlyProperties, superseded(t))}
@@ -30,8 +30,8 @@ func Importable(t *resourcetype.Type, read map[string]any) (forProvider map[stri
 	return out, refused
 }
 
-// superseded are the deprecated properties that can be left out: not those that are required, and not parts of
-// items, which are compared as a whole.
+// These deprecated properties can be left out: not required ones, and not parts of items, which are compared as a
+// whole.
 func superseded(t *resourcetype.Type) []resourcetype.Path {
 	return slices.DeleteFunc(slices.Clone(t.DeprecatedProperties), func(p resourcetype.Path) bool {
 		return len(p) > 1 || slices.Contains(t.Required, p[0])
@@ -44,7 +44,7 @@ type importer struct {
 	skip *paths
 }
 
-// value returns a value without what is left out; nil if nothing stays.
+// It is nil if nothing stays.
 func (i importer) value(s *resourcetype.Schema, value any, skip *paths) any {
 	switch v := value.(type) {
 	case map[string]any:
@@ -85,7 +85,6 @@ func (i importer) value(s *resourcetype.Schema, value any, skip *paths) any {
 	return value
 }
 
-// setTags keeps the tags that are the user's.
 func (i importer) setTags(out, read map[string]any) {
 	all := i.tags.Read(read)
 	maps.DeleteFunc(all, func(key, _ string) bool { return !isUsers(key) })

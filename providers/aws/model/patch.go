@@ -16,10 +16,10 @@ type Operation struct {
 	Value any    `json:"value"`
 }
 
-// Patch returns the operations that correct the differences of a comparison, with what was compared. They touch
-// single properties, and never those that can only be set at creation. AWS reads, patches and updates, so that
-// a write-only value that is not in the patch is lost: all of them are in it, unless the patch would otherwise
-// be empty and the tag shows that they were sent before. A property that is not wanted is left as it is.
+// Patch returns the operations that correct the differences of a comparison, with what was compared. They touch single
+// properties, and never those that can only be set at creation. AWS reads, patches and updates, so a write-only value
+// that is not in the patch is lost: all of them are in it, unless the patch would otherwise be empty and the tag shows
+// that they were sent before. A property that is not wanted is left as it is.
 func Patch(t *resourcetype.Type, c Comparison, wanted, read map[string]any) []Operation {
 	p := patcher{t: t, wanted: wanted, read: read, tags: TagsOf(t), done: map[string]bool{}}
 	for _, d := range c.Differences {
@@ -47,7 +47,7 @@ func WriteOnlyPatch(t *resourcetype.Type, wanted, read map[string]any) []Operati
 	return p.out
 }
 
-// Immutable returns those differences that no update can correct.
+// Immutable returns the differences that no update can correct.
 func (c Comparison) Immutable() Comparison {
 	return Comparison{Differences: slices.DeleteFunc(slices.Clone(c.Differences), func(d Difference) bool { return !d.CreateOnly })}
 }
@@ -71,8 +71,8 @@ func (p *patcher) isTags(path []any) bool {
 	return p.tags.Property != "" && len(path) == 1 && path[0] == p.tags.Property
 }
 
-// set sets the value at a path to the wanted one, with what is missing above it. An item of an array that the
-// resource does not have in the same place is set with the whole array.
+// What is missing above the value is set, too. An item of an array that the resource does not have in the same place is
+// set with the whole array.
 func (p *patcher) set(path []any) {
 	for n := 1; n <= len(path); n++ {
 		above := path[:n]
@@ -90,8 +90,7 @@ func (p *patcher) set(path []any) {
 	}
 }
 
-// leavesArray reports whether a value is below an array, ending at n, whose items are in another order or
-// number than the wanted ones.
+// The array ends at n. Its items are in another order or number than the wanted ones.
 func (p *patcher) leavesArray(path []any, n int) bool {
 	if _, isIndex := path[n].(int); !isIndex {
 		return false
@@ -115,8 +114,8 @@ func (p *patcher) leavesArray(path []any, n int) bool {
 	return s.InsertionOrder != nil && !*s.InsertionOrder
 }
 
-// withCreateOnly returns a value that replaces an existing one, with those values below it that can only be
-// set at creation and that AWS has chosen: without them, AWS takes the replacement for a change of them.
+// withCreateOnly returns a value that replaces an existing one, with the values below it that can only be set at
+// creation and that AWS has chosen: without them, AWS takes the replacement for a change of them.
 func (p *patcher) withCreateOnly(path []any, value any) any {
 	fixed := newPaths(p.t.CreateOnlyProperties)
 	for _, step := range path {
@@ -171,7 +170,7 @@ func keep(fixed *paths, value, read any) any {
 	return value
 }
 
-// fixedPart returns the create-only part of a value; nil if there is none.
+// It is nil if there is none.
 func fixedPart(fixed *paths, value any) any {
 	object, isObject := value.(map[string]any)
 	switch {
@@ -192,7 +191,7 @@ func fixedPart(fixed *paths, value any) any {
 	return out
 }
 
-// setTags replaces all tags: by the wanted ones and ours, or, if only ours change, by the present ones.
+// All tags are replaced by the wanted ones and ours, or, if only ours change, by the present ones.
 func (p *patcher) setTags(wanted bool, sent string) {
 	if !p.tags.Updatable {
 		return
@@ -209,8 +208,8 @@ func (p *patcher) setTags(wanted bool, sent string) {
 	p.add([]any{p.tags.Property}, p.tags.Add(onlyUsers(p.tags, value), ours), exists)
 }
 
-// onlyUsers returns tags without ours, which are taken from the resource alone, and without those that AWS sets,
-// which a request must not have.
+// onlyUsers returns tags without ours, which are taken from the resource alone, and without tags that AWS sets, which a
+// request must not have.
 func onlyUsers(g Tags, value any) any {
 	if g.IsMap {
 		out := maps.Clone(asObject(value))

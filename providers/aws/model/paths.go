@@ -33,7 +33,6 @@ func newPaths(all ...[]resourcetype.Path) *paths {
 	return root
 }
 
-// field returns the set below a property of an object.
 func (p *paths) field(name string) *paths {
 	switch {
 	case p == nil, p.has:
@@ -44,7 +43,7 @@ func (p *paths) field(name string) *paths {
 	return p.below["*"] // the values of a map
 }
 
-// item returns the set below the items of an array. Some schemas leave the "*" of arrays out.
+// Some schemas leave the "*" of arrays out.
 func (p *paths) item() *paths {
 	if p == nil || p.has || p.below["*"] == nil {
 		return p
@@ -54,10 +53,8 @@ func (p *paths) item() *paths {
 
 func (p *paths) isIn() bool { return p != nil && p.has }
 
-// isEmpty reports whether neither the path nor anything below it is in the set.
 func (p *paths) isEmpty() bool { return p == nil || !p.has && len(p.below) == 0 }
 
-// without returns the paths that are not in others.
 func without(all, others []resourcetype.Path) []resourcetype.Path {
 	return slices.DeleteFunc(slices.Clone(all), func(p resourcetype.Path) bool {
 		return slices.ContainsFunc(others, func(o resourcetype.Path) bool { return slices.Equal(p, o) })

@@ -12,7 +12,6 @@ import (
 // maxBranches bounds how deep alternatives of a schema are followed; schemas may be recursive.
 const maxBranches = 8
 
-// fields returns the schemas of an object's properties, those of all alternatives together.
 func fields(t *resourcetype.Type, s *resourcetype.Schema) map[string]*resourcetype.Schema {
 	out := map[string]*resourcetype.Schema{}
 	addFields(t, s, out, maxBranches)
@@ -35,12 +34,12 @@ func addFields(t *resourcetype.Type, s *resourcetype.Schema, out map[string]*res
 	}
 }
 
-// isBare reports whether a schema only names a property, as alternatives do that require it.
+// The schema only names a property, as alternatives that require it do.
 func isBare(s *resourcetype.Schema) bool {
 	return s == nil || s.Ref == "" && len(s.Types) == 0 && len(s.Properties) == 0 && s.Items == nil && len(s.OneOf)+len(s.AnyOf)+len(s.AllOf) == 0
 }
 
-// valueOf returns the schema of the values of a map; nil if there is none.
+// It is nil if there is none.
 func valueOf(t *resourcetype.Type, s *resourcetype.Schema, key string) *resourcetype.Schema {
 	if s = t.Resolve(s); s == nil {
 		return nil
@@ -65,7 +64,7 @@ func isMap(t *resourcetype.Type, s *resourcetype.Schema) bool {
 	return s != nil && (len(s.PatternProperties) > 0 || s.AdditionalProperties != nil && s.AdditionalProperties.Schema != nil)
 }
 
-// fieldOf returns the schema of an object's field; nil if nothing is known of it.
+// It is nil if nothing is known of the field.
 func fieldOf(t *resourcetype.Type, s *resourcetype.Schema, name string) *resourcetype.Schema {
 	if field := fields(t, s)[name]; field != nil {
 		return field
@@ -73,12 +72,12 @@ func fieldOf(t *resourcetype.Type, s *resourcetype.Schema, name string) *resourc
 	return valueOf(t, s, name)
 }
 
-// itemOf returns the schema of an array's items; nil if nothing is known of them.
+// It is nil if nothing is known of the items.
 func itemOf(t *resourcetype.Type, s *resourcetype.Schema) *resourcetype.Schema {
 	return arrayOf(t, s, maxBranches).Items
 }
 
-// arrayOf returns the schema of an array, which may be one of several alternatives.
+// The array may be one of several alternatives.
 func arrayOf(t *resourcetype.Type, s *resourcetype.Schema, depth int) *resourcetype.Schema {
 	s = t.Resolve(s)
 	switch {
@@ -95,19 +94,17 @@ func arrayOf(t *resourcetype.Type, s *resourcetype.Schema, depth int) *resourcet
 	return s
 }
 
-// hasType reports whether a value may be of a JSON type. A schema without a type says nothing.
+// A schema without a type says nothing.
 func hasType(s *resourcetype.Schema, name string) bool {
 	return s != nil && slices.Contains(s.Types, name)
 }
 
-// isDocument reports whether a value is a JSON document of any form, in a string or as an object, such as a
-// policy.
+// The document may have any form, in a string or as an object, such as a policy.
 func isDocument(t *resourcetype.Type, s *resourcetype.Schema) bool {
 	s = t.Resolve(s)
 	return hasType(s, "object") && (hasType(s, "string") || isFree(t, s) && !isMap(t, s))
 }
 
-// contains reports whether a value is among those of a schema, such as its enum.
 func contains(all []json.RawMessage, value any) bool {
 	return slices.ContainsFunc(all, func(raw json.RawMessage) bool {
 		known, err := decode(raw)

@@ -15,7 +15,7 @@ type SecretRef struct {
 	Namespace string `json:"namespace,omitempty"`
 	Name      string `json:"name,omitempty"`
 	Key       string `json:"key,omitempty"`
-	// ResourceVersion is that of the Secret when it was last read. It tells that a value has changed.
+	// ResourceVersion is the Secret's when it was last read. It tells that a value has changed.
 	ResourceVersion string `json:"resourceVersion,omitempty"`
 }
 
@@ -26,7 +26,6 @@ func (r SecretRef) MarshalJSON() ([]byte, error) {
 	return json.Marshal(map[string]any{"$secret": fields})
 }
 
-// secretOf returns the reference of a property that comes from a Secret.
 func secretOf(object map[string]any, name string) (SecretRef, bool) {
 	ref, _ := object[name+secretSuffix].(map[string]any)
 	text := func(key string) string {
@@ -59,8 +58,7 @@ func HasSecretRef(value any) bool {
 	return false
 }
 
-// ReplaceSecretRefs returns a copy of a value in which each SecretRef is replaced by what replace returns for it
-// and the path to it.
+// ReplaceSecretRefs returns a copy of a value. Each SecretRef is replaced by what replace returns for it and its path.
 func ReplaceSecretRefs(value any, replace func(path []any, ref SecretRef) (any, error)) (any, error) {
 	return replaceSecretRefs(nil, value, replace)
 }

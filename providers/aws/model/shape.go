@@ -50,7 +50,7 @@ func shape(t *resourcetype.Type, s *resourcetype.Schema, value any) any {
 	return scalar(t, s, value)
 }
 
-// scalar returns a scalar in a type of its schema; as it is if that isn't possible.
+// A scalar stays as it is if it has no form in these types.
 func scalar(t *resourcetype.Type, s *resourcetype.Schema, value any) any {
 	s = t.Resolve(s)
 	if s == nil || len(s.Types) != 1 || value == nil {
@@ -115,7 +115,6 @@ func chosen(t *resourcetype.Type, s *resourcetype.Schema, wanted, read map[strin
 	return out
 }
 
-// hasSibling reports whether a field beside a property says where its value comes from.
 func hasSibling(object map[string]any, name string) bool {
 	for _, suffix := range []string{secretSuffix, refSuffix, refsSuffix, selectorSuffix, selectorsSuffix} {
 		if object[name+suffix] != nil {
@@ -125,7 +124,7 @@ func hasSibling(object map[string]any, name string) bool {
 	return false
 }
 
-// fits reports whether the schema accepts a value, as far as the API server checks it.
+// The schema accepts a value as far as the API server checks it.
 func fits(t *resourcetype.Type, s *resourcetype.Schema, value any) bool {
 	if s = t.Resolve(s); s == nil {
 		return true

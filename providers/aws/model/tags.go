@@ -26,7 +26,7 @@ const (
 
 // Tags is how the resources of a type carry tags.
 type Tags struct {
-	// Property is the property with the tags; empty for a type whose resources cannot be tagged.
+	// Property is the property with the tags; empty for a type without tags on its resources.
 	Property string
 	// IsMap reports whether tags are a map; otherwise they are an array of objects with Key and Value.
 	IsMap bool
@@ -109,7 +109,6 @@ func (g Tags) Add(value any, more map[string]string) any {
 	return out
 }
 
-// own returns those tags that are ours.
 func own(all map[string]string) map[string]string {
 	out := map[string]string{}
 	for key, value := range all {
@@ -120,13 +119,13 @@ func own(all map[string]string) map[string]string {
 	return out
 }
 
-// isUsers reports whether a tag is compared: it is neither ours nor one that AWS sets.
+// A compared tag is neither ours nor one that AWS sets.
 func isUsers(key string) bool {
 	return !strings.HasPrefix(key, ownTags) && !strings.HasPrefix(strings.ToLower(key), awsTags)
 }
 
-// ReservedTag returns the path of a tag, at any depth of properties, that has a key of ours; empty without one.
-// Our tags say who owns a resource, also those that a resource gives to others, such as the instances of a
+// ReservedTag returns the path of a tag, at any depth of properties, that has a key of ours; empty without one. Our
+// tags name the owner of a resource, also tags that a resource gives to other resources, such as the instances of a
 // launch template. Filters, which select by tags, may have any.
 func ReservedTag(properties map[string]any) string {
 	return reservedTag(properties, nil, false)
@@ -163,7 +162,7 @@ func isTagName(name string) bool {
 	return strings.Contains(name, "tag") && !strings.Contains(name, "filter") && !strings.Contains(name, "target")
 }
 
-// compareTags compares all tags that are the user's: one that is not in the desired state is removed.
+// A tag of the user that is not in the desired state is removed.
 func (c *comparer) compareTags(wanted, got any, exists bool, p place) {
 	users := func(value any) map[string]string {
 		all := c.tags.Read(map[string]any{c.tags.Property: value})
@@ -177,9 +176,9 @@ func (c *comparer) compareTags(wanted, got any, exists bool, p place) {
 	c.found = append(c.found, d)
 }
 
-// Sent returns the WriteOnlyDigest of a type whose tags can be updated; empty for others. Reads do not return such
-// values. So the digest is a tag, which the same request sets: if the tag differs, they have to be sent again. A tag is
-// with the resource, also where the Binding was lost or is another cluster's.
+// Sent returns the WriteOnlyDigest of a type if its tags can be updated; otherwise it is empty. Reads do not return
+// such values. So the digest is a tag, which the same request sets: if the tag differs, they have to be sent again. A
+// tag is with the resource, also where the Binding was lost or is another cluster's.
 func Sent(t *resourcetype.Type, wanted map[string]any) string {
 	if tags := TagsOf(t); tags.Property == "" || !tags.Updatable {
 		return ""
@@ -205,7 +204,6 @@ func WriteOnlyDigest(t *resourcetype.Type, wanted map[string]any) string {
 	return hex.EncodeToString(h.Sum(nil)[:8])
 }
 
-// located is a value at a path.
 type located struct {
 	path  []any
 	value any

@@ -22,14 +22,13 @@ func Decode(raw []byte) (map[string]any, error) {
 	return object, nil
 }
 
-// Bounds of a JSON document, which may be the answer of anybody: an empty object takes 2 bytes in it, and 50
-// times as much in memory.
+// Bounds of a JSON document, which may be the answer of any server: an empty object takes 2 bytes in it, and 50 times
+// as much in memory.
 const (
 	maxValues = 100_000
 	maxNested = 64
 )
 
-// checkSize returns an error if a JSON document has too many values, or too many levels.
 func checkSize(raw []byte) error {
 	values, depth, inString := 1, 0, false
 	for i := 0; i < len(raw); i++ {
@@ -73,7 +72,6 @@ func decode(raw []byte) (any, error) {
 	return numbers(value), nil
 }
 
-// numbers replaces json.Number by int64 or float64.
 func numbers(value any) any {
 	switch v := value.(type) {
 	case json.Number:
@@ -100,7 +98,7 @@ func numbers(value any) any {
 	return value
 }
 
-// isBlank reports whether a value says nothing: AWS leaves such values out of what it returns.
+// AWS leaves such values out of what it returns.
 func isBlank(value any) bool {
 	switch v := value.(type) {
 	case nil:
@@ -137,7 +135,7 @@ func text(value any) (string, bool) {
 	return "", false
 }
 
-// sameScalar compares scalars, also of different JSON types.
+// The JSON types may differ.
 func sameScalar(a, b any) bool {
 	left, ok := text(a)
 	right, both := text(b)
@@ -157,7 +155,7 @@ func sameScalar(a, b any) bool {
 	return !(isString && areStrings) && strings.EqualFold(left, right)
 }
 
-// at returns the value at a path of object keys and array indexes.
+// The path consists of object keys and array indexes.
 func at(value any, path []any) (any, bool) {
 	for _, step := range path {
 		switch key := step.(type) {

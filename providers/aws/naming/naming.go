@@ -1,5 +1,5 @@
-// Package naming has the Kubernetes kinds of AWS's resource types: AWS::EC2::VPC is served as kind VPC of the
-// group ec2.aws.espalier.dev, and cluster-scoped as kind ClusterVPC.
+// Package naming knows the Kubernetes kinds of AWS's resource types: AWS::EC2::VPC is served as kind VPC of the group
+// ec2.aws.espalier.dev, and cluster-scoped as kind ClusterVPC.
 //
 // Pure: it decides from values alone.
 package naming

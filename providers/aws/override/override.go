@@ -22,8 +22,8 @@ var file []byte
 
 // Override corrects the schema of one type. Properties are written with dots, such as Tags.*.Key.
 type Override struct {
-	// IgnoreDrift are properties whose values in reads do not count: a read returns something else than what was set,
-	// or nothing. A change of the desired state is still sent, as that of a write-only property.
+	// IgnoreDrift are properties with values that do not count in reads: a read returns something else than what was
+	// set, or nothing. A change of the desired state is still sent, as for a write-only property.
 	IgnoreDrift []string `json:"ignoreDrift,omitempty"`
 	// WriteOnly, CreateOnly and ReadOnly are properties that are so, whatever the schema says.
 	WriteOnly  []string `json:"writeOnly,omitempty"`
@@ -33,7 +33,7 @@ type Override struct {
 	Unsupported string `json:"unsupported,omitempty"`
 }
 
-// Overrides are those of all types, by their names.
+// Overrides are keyed by the names of types.
 type Overrides map[string]Override
 
 var load = sync.OnceValue(func() Overrides {

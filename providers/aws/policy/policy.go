@@ -1,6 +1,6 @@
-// Package policy computes the IAM policies that credentials of a provider configuration need for a set of
-// resource types. The types come in, with what the hooks of each need; policy documents within AWS's limits go
-// out, with notes for whoever attaches them.
+// Package policy computes the IAM policies that credentials of a provider configuration need for a set of resource
+// types. The types come in, with what the hooks of each need; policy documents within AWS's limits go out, with notes
+// for the user who attaches them.
 //
 // Pure: it decides from values alone.
 package policy
@@ -31,7 +31,7 @@ var cloudControl = []string{
 	"cloudformation:GetResourceRequestStatus", "cloudformation:ListResourceRequests", "cloudformation:ListResources", "cloudformation:UpdateResource",
 }
 
-// search is the action of the Resource Groups Tagging API, by which a lost resource is found quickly.
+// search is the action of the Resource Groups Tagging API, which finds a lost resource quickly.
 const search = "tag:GetResources"
 
 // passRole is in a statement of its own, in order to be restricted to the roles that may be passed: with all
@@ -55,7 +55,7 @@ type Statement struct {
 // Policies are documents that together allow what is needed.
 type Policies struct {
 	Documents []Document
-	// Notes are for whoever attaches the documents.
+	// Notes are for the user who attaches the documents.
 	Notes []string
 }
 
@@ -67,7 +67,7 @@ type Hooks struct {
 	Handler bool
 }
 
-// action matches an action, possibly with wildcards.
+// Actions may contain wildcards.
 var action = regexp.MustCompile(`^[a-z0-9-]+:[A-Za-z0-9*?]+$`)
 
 // For returns the policies for types: what their handlers need for all verbs, what the hooks of a type need,
@@ -117,7 +117,7 @@ func For(types []*resourcetype.Type, hooks func(typeName string) Hooks) Policies
 	return out
 }
 
-// compact sorts actions, and removes those that others include. IAM ignores the case of actions.
+// It removes actions that other actions include. IAM ignores their case.
 func compact(all []string) []string {
 	slices.SortFunc(all, func(a, b string) int {
 		if c := strings.Compare(strings.ToLower(a), strings.ToLower(b)); c != 0 {

@@ -45,7 +45,6 @@ func (t target) split() (typeName string, attribute resourcetype.Path) {
 	return typeName, attribute
 }
 
-// overlay is the content of overlay.yaml.
 type overlay struct {
 	// Formats are the targets of strings by their format in the schema.
 	Formats map[string]target `json:"formats"`
@@ -69,7 +68,7 @@ var load = sync.OnceValue(func() overlay {
 // hundred thousands of paths.
 const maxDepth = 9
 
-// maxReferences is how many references a type has at most; those of the upper levels come first.
+// maxReferences is how many references a type has at most; references of the upper levels come first.
 const maxReferences = 100
 
 // Of returns the references of a type, sorted by path.
@@ -104,7 +103,7 @@ type walk struct {
 	found  map[string]Reference
 }
 
-// below collects the references below a schema. It leaves out what is inside of itself.
+// It leaves out what is inside of itself.
 func (w *walk) below(s *resourcetype.Schema, path resourcetype.Path, above []*resourcetype.Schema) {
 	if s = w.t.Resolve(s); s == nil || !w.useful[s] || len(path) >= maxDepth || slices.Contains(above, s) {
 		return
@@ -125,7 +124,6 @@ func (w *walk) below(s *resourcetype.Schema, path resourcetype.Path, above []*re
 	}
 }
 
-// add adds a property if it is a string or an array of strings.
 func (w *walk) add(path resourcetype.Path, to target, at []*resourcetype.Schema) {
 	r := Reference{Path: path}
 	r.To, r.Attribute = to.split()
@@ -160,7 +158,7 @@ func (w *walk) isString(s *resourcetype.Schema) bool {
 	return len(s.Properties) == 0 && len(slices.Concat(s.AnyOf, s.OneOf, s.AllOf)) > 0 && s.Items == nil
 }
 
-// targetOf returns what a property refers to, or an empty target.
+// The target may be empty.
 func (w *walk) targetOf(s *resourcetype.Schema, name string) target {
 	for _, s := range []*resourcetype.Schema{s, w.t.Resolve(s)} {
 		if s == nil {
@@ -184,7 +182,6 @@ func (w *walk) targetOf(s *resourcetype.Schema, name string) target {
 	return w.overlay.Names[name]
 }
 
-// findUseful returns the schemas that lead to a property with a target.
 func (w *walk) findUseful() map[*resourcetype.Schema]bool {
 	out := map[*resourcetype.Schema]bool{}
 	for changed := true; changed; {

@@ -6,11 +6,11 @@ import (
 	"strings"
 )
 
-// Exclusion says which properties of an object may not be set together.
+// Exclusion says which properties of an object must not be set together.
 type Exclusion struct {
-	// Names are properties of which at most one may be set, or if there are Others, the one that excludes these.
+	// Names are properties. At most one may be set, or if there are Others, the one that excludes these.
 	Names, Others []string
-	// IsAlternative reports whether the schema says so by alternatives, of which just one may apply.
+	// IsAlternative reports whether the schema says so by alternatives: just one may apply.
 	IsAlternative bool
 }
 
@@ -57,7 +57,7 @@ func (t *Type) allExclusions(s *Schema, depth int) []Exclusion {
 	return out
 }
 
-// compareProperties orders simple properties before objects and arrays, and then by name.
+// Simple properties come before objects and arrays, and then names count.
 func (t *Type) compareProperties(s *Schema, a, b string) int {
 	isNested := func(name string) int {
 		if p := s.Properties[name]; p != nil && (t.HasType(p, "object") || t.HasType(p, "array")) {
@@ -71,7 +71,6 @@ func (t *Type) compareProperties(s *Schema, a, b string) int {
 	return strings.Compare(a, b)
 }
 
-// alternativeNames returns the properties that alternatives require, if each requires one of its own.
 func alternativeNames(alternatives []*Schema) []string {
 	var names []string
 	for _, each := range alternatives {

@@ -20,10 +20,10 @@ type Type struct {
 	Schema
 	// Definitions are the schemas that references name.
 	Definitions map[string]*Schema `json:"definitions"`
-	// PrimaryIdentifier are the properties that identify a resource, in the order in which Cloud Control
-	// joins their values with "|".
+	// PrimaryIdentifier are the properties that identify a resource, in the order that Cloud Control joins their values
+	// in, with "|".
 	PrimaryIdentifier []Path `json:"primaryIdentifier"`
-	// ReadOnlyProperties are set by AWS, and may not be in the desired state.
+	// ReadOnlyProperties are set by AWS, and must not be in the desired state.
 	ReadOnlyProperties []Path `json:"readOnlyProperties"`
 	// WriteOnlyProperties are not returned by reads.
 	WriteOnlyProperties []Path `json:"writeOnlyProperties"`
@@ -32,8 +32,7 @@ type Type struct {
 	CreateOnlyProperties            []Path `json:"createOnlyProperties"`
 	ConditionalCreateOnlyProperties []Path `json:"conditionalCreateOnlyProperties"`
 	DeprecatedProperties            []Path `json:"deprecatedProperties"`
-	// IgnoredProperties are those whose values in reads do not count. AWS's schemas do not have them: see package
-	// override.
+	// IgnoredProperties do not count in reads. AWS's schemas do not have them: see package override.
 	IgnoredProperties []Path `json:"-"`
 	// PropertyTransform has a JSONata expression by property: how AWS changes what a user specifies.
 	PropertyTransform map[string]string `json:"propertyTransform"`
@@ -62,7 +61,7 @@ type Schema struct {
 	UniqueItems bool    `json:"uniqueItems"`
 	// InsertionOrder is false if the order of an array's items has no meaning; nil stands for true.
 	InsertionOrder *bool `json:"insertionOrder"`
-	// ArrayType is "AttributeList" for an array whose items may be returned beside others that AWS adds.
+	// ArrayType is "AttributeList" for an array that may be returned with further items, which AWS adds.
 	ArrayType string `json:"arrayType"`
 
 	Enum []json.RawMessage `json:"enum"`
@@ -78,11 +77,11 @@ type Schema struct {
 	Maximum             *json.Number      `json:"maximum"`
 	MultipleOf          *json.Number      `json:"multipleOf"`
 
-	// DependentRequired are the properties that must be there if another one is; DependentExcluded those that
-	// may not be.
+	// DependentRequired are the properties that must be there if another one is; DependentExcluded the ones that must
+	// not be.
 	DependentRequired map[string][]string `json:"dependentRequired"`
 	DependentExcluded map[string][]string `json:"dependentExcluded"`
-	// RequiredXor are properties of which exactly one must be there; RequiredOr, at least one.
+	// RequiredXor are properties: exactly one must be there; RequiredOr, at least one.
 	RequiredXor []string `json:"requiredXor"`
 	RequiredOr  []string `json:"requiredOr"`
 	// Dependencies, If and Not are rules that a CustomResourceDefinition cannot express.
@@ -93,7 +92,7 @@ type Schema struct {
 	OneOf []*Schema `json:"oneOf"`
 	AnyOf []*Schema `json:"anyOf"`
 	AllOf []*Schema `json:"allOf"`
-	// RelationshipRef is the property of another type whose value this is.
+	// RelationshipRef is the property of another type that this takes its value from.
 	RelationshipRef *Relationship `json:"relationshipRef"`
 }
 
@@ -214,8 +213,8 @@ func Parse(raw []byte) (*Type, error) {
 	return &t, nil
 }
 
-// completeTagging reads the older field taggable of a type that does not say how its resources are tagged, and
-// corrects what its properties contradict.
+// The older field taggable is for a type that does not say how its resources are tagged. What its properties contradict
+// is corrected.
 func (t *Type) completeTagging(raw []byte) error {
 	var older struct {
 		Tagging  json.RawMessage `json:"tagging"`

@@ -25,9 +25,9 @@ func IsSecret(path Path) bool {
 		slices.ContainsFunc(secretEndings, func(ending string) bool { return strings.HasSuffix(name, ending) })
 }
 
-// SecretPaths returns the properties whose value a resource can take from a Secret, sorted: strings that the
-// schema lists as write-only, and strings below a write-only property with the name of a secret. Items of
-// arrays and values of maps that are strings themselves are not among them, since these have no name.
+// SecretPaths returns the properties that a resource can take from a Secret, sorted: strings that the schema lists as
+// write-only, and strings below a write-only property with the name of a secret. Items of arrays and values of maps
+// that are strings themselves are not among them, because these have no name.
 func SecretPaths(t *Type) []Path {
 	w := secretWalk{t: t, reachable: t.definitionsWithSecrets(), found: map[string]Path{}}
 	for _, path := range t.WriteOnlyProperties {
@@ -50,8 +50,8 @@ const (
 	maxSecrets     = 50
 )
 
-// ReadableSecretPaths returns the strings with the name of a secret that the schema does not list as write-only, so that
-// AWS may return them, sorted: those of the upper levels if there are many.
+// ReadableSecretPaths returns the strings with the name of a secret that the schema does not list as write-only, so AWS
+// may return them, sorted: only the upper levels' if there are many.
 func ReadableSecretPaths(t *Type) []Path {
 	w := secretWalk{
 		t: t, reachable: t.definitionsWithSecrets(), found: map[string]Path{}, maxDepth: maxSecretDepth,
@@ -82,7 +82,7 @@ func (w *secretWalk) sorted() []Path {
 	return slices.SortedFunc(maps.Values(w.found), comparePaths)
 }
 
-// below collects the secrets below a schema. It leaves out what is inside of itself.
+// It leaves out what is inside of itself.
 func (w *secretWalk) below(s *Schema, path Path, above []*Schema) {
 	if s = w.t.Resolve(s); s == nil || !w.reachable[s] || slices.Contains(above, s) || w.maxDepth > 0 && len(path) >= w.maxDepth {
 		return
@@ -103,7 +103,6 @@ func (w *secretWalk) below(s *Schema, path Path, above []*Schema) {
 	}
 }
 
-// definitionsWithSecrets returns the schemas with the name of a secret somewhere below them.
 func (t *Type) definitionsWithSecrets() map[*Schema]bool {
 	out := map[*Schema]bool{}
 	for changed := true; changed; {
@@ -135,14 +134,12 @@ func (t *Type) definitionsWithSecrets() map[*Schema]bool {
 
 func isSecretLeaf(path Path, s *Schema) bool { return s != nil && isFreeString(s) && IsSecret(path) }
 
-// isFreeString reports whether a schema is that of strings that are not one of a few values.
 func isFreeString(s *Schema) bool {
 	return slices.Equal(s.Types, Types{"string"}) && len(s.Enum) == 0 && len(s.EnumCaseInsensitive) == 0 &&
 		len(s.Const) == 0
 }
 
-// children yields the properties of a schema, and its items or values under Any, without those of its
-// alternatives.
+// Items or values are under Any. Children of alternatives are left out.
 func (t *Type) children(s *Schema) func(func(string, *Schema) bool) {
 	return func(yield func(string, *Schema) bool) {
 		for name, c := range s.Properties {

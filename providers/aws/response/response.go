@@ -1,5 +1,5 @@
-// Package response has HTTP clients for the SDK of AWS: one that limits what is read from services, since a response takes much more
-// memory once it is decoded, and one whose responses arrive whole however fast a service is.
+// Package response has HTTP clients for the SDK of AWS: one that limits what is read from services, because a response
+// takes much more memory once it is decoded, and one that receives whole responses however fast a service is.
 package response
 
 import (
@@ -23,8 +23,8 @@ func (e *TooLargeError) Error() string {
 	return fmt.Sprintf("the response is larger than %d bytes", e.Limit)
 }
 
-// Limited returns an HTTP client whose responses have at most limit bytes, all of them together. The read of more
-// returns a TooLargeError.
+// Limited returns an HTTP client with at most limit bytes of responses, all of them together. The read of more returns
+// a TooLargeError.
 func Limited(client aws.HTTPClient, limit int64) aws.HTTPClient {
 	l := &limited{HTTPClient: client, limit: limit}
 	l.left.Store(limit)

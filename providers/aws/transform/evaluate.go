@@ -12,16 +12,14 @@ import (
 
 var errTooMuch = errors.New("the evaluation takes too long")
 
-// scope is what names and variables stand for.
 type scope struct {
 	input     any
 	variables map[string]any
 }
 
-// evaluation counts what was evaluated.
 type evaluation struct{ steps int }
 
-// evaluate returns the value of an expression; nil for no value. Numbers are float64.
+// It is nil for no value. Numbers are float64.
 func (e *evaluation) evaluate(n *node, s scope) (any, error) {
 	if e.steps++; e.steps > maxSteps {
 		return nil, errTooMuch
@@ -69,7 +67,6 @@ func (e *evaluation) evaluate(n *node, s scope) (any, error) {
 	return e.apply(n, args, s)
 }
 
-// apply evaluates an expression that needs the values of all its parts.
 func (e *evaluation) apply(n *node, args []any, s scope) (any, error) {
 	switch n.op {
 	case opCall:
@@ -141,7 +138,7 @@ func (e *evaluation) logical(n *node, s scope) (any, error) {
 	return truth(right), err
 }
 
-// field returns a property of an object, or those of all objects of an array.
+// For an array, these are the properties of all its objects.
 func field(input any, name string) any {
 	switch v := input.(type) {
 	case map[string]any:
@@ -160,7 +157,7 @@ func field(input any, name string) any {
 	return nil
 }
 
-// index returns an item of an array, counted from the end if the index is negative; or a property.
+// A negative index counts from the end; a text is a property.
 func index(value, at any) (any, error) {
 	if name, ok := at.(string); ok {
 		return field(value, name), nil
@@ -183,8 +180,7 @@ func index(value, at any) (any, error) {
 	return list[i], nil
 }
 
-// arrayOf returns the items of an array that an expression makes. Those of other arrays become items of it, and parts without a
-// value are left out.
+// Items of other arrays become items of it, and parts without a value are left out.
 func arrayOf(n *node, args []any) []any {
 	out := []any{}
 	for i, arg := range args {
@@ -287,7 +283,6 @@ func equal(a, b any) bool {
 	return reflect.DeepEqual(a, b)
 }
 
-// asNumber returns a number that is one already.
 func asNumber(value any) (float64, bool) {
 	switch v := value.(type) {
 	case float64:

@@ -7,8 +7,8 @@ import (
 	"strings"
 )
 
-// functions are those of JSONata that the transforms of AWS use. A call with a first argument that has no value
-// has none either; arguments of other types are errors.
+// The transforms of AWS use these functions of JSONata. A call with a first argument without a value has none either;
+// arguments of other types are errors.
 var functions map[string]func(args []any) (any, error)
 
 func init() { //nolint:gochecknoinits // the parser refers to the functions
@@ -49,7 +49,6 @@ func ofText(f func(string) string) func([]any) (any, error) {
 	}
 }
 
-// certain returns a function that cannot fail.
 func certain(f func(args []any) any) func([]any) (any, error) {
 	return func(args []any) (any, error) { return f(args), nil }
 }
@@ -79,7 +78,6 @@ func floor(args []any) (any, error) {
 	return math.Floor(f), nil
 }
 
-// textAt is an argument that is a string.
 func textAt(args []any, i int) (string, error) {
 	if i >= len(args) {
 		return "", errArguments

@@ -10,7 +10,6 @@ import (
 	"unicode/utf8"
 )
 
-// node is an expression.
 type node struct {
 	// op is what it does: an operator, or one of the words below.
 	op   string
@@ -58,7 +57,6 @@ type token struct {
 
 var errUnsupported = errors.New("the expression is not supported")
 
-// parser reads an expression.
 type parser struct {
 	rest  string
 	next  token
@@ -88,7 +86,7 @@ var precedence = map[string]int{
 	"&": 6, "+": 7, "-": 7, "*": 8, "/": 8, "%": 8, "[": 9, ".": 9,
 }
 
-// advance reads the next token. A slash begins a regular expression where a value is expected.
+// A slash begins a regular expression where a value is expected.
 func (p *parser) advance(wantsValue bool) error {
 	p.rest = strings.TrimLeftFunc(p.rest, unicode.IsSpace)
 	if p.rest == "" {
@@ -308,7 +306,6 @@ func literal(t token) (*node, error) {
 	}
 }
 
-// variable reads a variable, the context, or the call of a function.
 func (p *parser) variable(name string) (*node, error) {
 	if err := p.advance(false); err != nil {
 		return nil, err
@@ -329,7 +326,6 @@ func (p *parser) variable(name string) (*node, error) {
 	return &node{op: opVariable, name: name}, nil
 }
 
-// list reads what is in parentheses or brackets.
 func (p *parser) list(open string) (*node, error) {
 	n, end := &node{op: opBlock}, ")"
 	if open == "[" {

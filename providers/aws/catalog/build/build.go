@@ -139,7 +139,6 @@ func Download(ctx context.Context, version, sum string) (Wheel, error) {
 	return wheel, err
 }
 
-// schemas are the types that are kept.
 type schemas struct {
 	date    string
 	types   map[string][]byte
@@ -148,8 +147,7 @@ type schemas struct {
 
 func (s schemas) names() []string { return slices.Sorted(maps.Keys(s.types)) }
 
-// readSchemas reads the schemas from the wheel. That of us-east-1 is taken if it has the type, and otherwise
-// that of the first region.
+// The schema of us-east-1 is taken if it has the type, and otherwise the schema of the first region.
 func readSchemas(wheel *contents) (schemas, error) {
 	out := schemas{types: map[string][]byte{}, regions: map[string][]string{}}
 	var version struct {
@@ -179,8 +177,8 @@ func readSchemas(wheel *contents) (schemas, error) {
 	})
 	files := map[string]string{}
 	for _, region := range regions {
-		// A region with exactly the types of us-east-1 is one of those whose types are not published: the
-		// package repeats those of us-east-1 for it.
+		// A region with exactly the types of us-east-1 is a region without published types: the package repeats the
+		// types of us-east-1 for it.
 		unknown := region != canonical && sameKeys(hashes[region], hashes[canonical])
 		for name, hash := range hashes[region] {
 			if _, isKnown := files[name]; !isKnown {
@@ -214,7 +212,7 @@ func sameKeys(a, b map[string]string) bool {
 	return len(a) == len(b) && slices.Equal(slices.Sorted(maps.Keys(a)), slices.Sorted(maps.Keys(b)))
 }
 
-// unused are fields of schemas that the provider does not read.
+// The provider does not read these fields of schemas.
 var unused = []string{
 	"$schema", "$id", "$comment", "title", "examples", "sourceUrl", "documentationUrl", "resourceLink",
 	"replacementStrategy", "typeConfiguration", "lifecycle", "additionalIdentifiers",
@@ -223,8 +221,7 @@ var unused = []string{
 // maxDescription is how much of a description is kept, in bytes.
 const maxDescription = 600
 
-// reduce returns a schema without what the provider does not read, as compact JSON with sorted keys; nil if
-// Cloud Control does not serve the type.
+// The schema is compact JSON with sorted keys; nil if Cloud Control does not serve the type.
 func reduce(wheel *contents, file string) ([]byte, error) {
 	var schema map[string]any
 	if err := wheel.readJSON(file, &schema); err != nil {

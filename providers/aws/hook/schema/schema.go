@@ -1,6 +1,6 @@
-// Package schema has the schemas of the resource types that hooks serve instead of the Cloud Control API. They
-// are AWS's schemas with the identifiers and verbs of the handlers here; those of DocumentDB are written from the
-// documentation of its API.
+// Package schema contains the schemas of the resource types that hooks serve instead of the Cloud Control API. They are
+// AWS's schemas with the identifiers and verbs of the handlers here; DocumentDB's are written from the documentation of
+// its API.
 //
 // Pure: it decides from values alone.
 package schema
