@@ -13,7 +13,6 @@ import (
 	"github.com/espalier-dev/espalier/sdk/managed/resource"
 )
 
-// kind has what differs between the kinds.
 type kind[M managed.Object] struct {
 	typ string
 	// spec returns the part of the spec that all kinds have.
@@ -21,8 +20,8 @@ type kind[M managed.Object] struct {
 	// locate returns the database of the external resource, empty for one of the whole
 	// server, and its name.
 	locate func(M) (database, name string, err error)
-	// needs are what a shared configuration has to allow for an update, adoption what it has
-	// to allow so that an existing resource may be adopted.
+	// needs are what a shared configuration has to allow for an update, adoption what it has to allow for the adoption
+	// of an existing resource.
 	needs    func(*session, M) []need
 	adoption func(M) []need
 	// observe reads the external resource of a name, and computes the possible calls.
@@ -39,8 +38,8 @@ type observation struct {
 	oid        int64 // another resource of the same name has another one; 0 for a grant
 	mark       *external.Mark
 	atProvider map[string]any
-	// needs are further ones, of the creation or of what was observed, and adoption those of an
-	// adoption. adoptionDenied is why the resource may not be adopted; empty if it may.
+	// needs are further ones, of the creation or of what was observed, and adoption the needs of an adoption.
+	// adoptionDenied is why the resource must not be adopted; empty if it may.
 	needs, adoption []need
 	adoptionDenied  string
 	// waitsFor is a short text of what has to happen before an update; empty for nothing.
@@ -77,8 +76,7 @@ func (c *client[M]) Identify(m M) (external.Key, error) {
 	return key, nil
 }
 
-// externalName returns the name on the server: that of the annotation, or else
-// metadata.name.
+// It is the name on the server: the annotation, or else metadata.name.
 func externalName(m managed.Object) string {
 	if name := m.GetAnnotations()[resource.ExternalNameAnnotation]; name != "" {
 		return name
@@ -101,9 +99,8 @@ func (c *client[M]) Observe(ctx context.Context, m M, ref external.Ref) (externa
 	return obs.toExternal(ref), nil
 }
 
-// observeAllowed observes the external resource, unless the configuration does not allow what the
-// managed resource specifies. The update of one that is being deleted is not made, except for
-// what the deletion itself does.
+// The configuration has to allow what the managed resource specifies. The update of one that is being deleted is not
+// made, except for what the deletion itself does.
 func (c *client[M]) observeAllowed(ctx context.Context, m M, name string) (*observation, error) {
 	needs := c.kind.needs(c.session, m)
 	if role, isRole := any(m).(*v1alpha1.Role); m.GetDeletionTimestamp() != nil {
@@ -162,7 +159,7 @@ func (obs *observation) toExternal(ref external.Ref) external.Observation {
 	return o
 }
 
-// Find is not called, since the caller assigns all names.
+// Find is not called, because the caller assigns all names.
 func (c *client[M]) Find(context.Context, M, external.Key, external.Mark) ([]external.Observation, error) {
 	return nil, errors.New("finding resources by their mark is not supported")
 }
@@ -206,7 +203,6 @@ func (c *client[M]) Begin(ctx context.Context, m M, i external.Intent) (external
 	return op, nil
 }
 
-// verifierFor returns the verifier of a role's password, which the server stores.
 func (c *client[M]) verifierFor(m M) (string, error) {
 	role, ok := any(m).(*v1alpha1.Role)
 	if !ok {

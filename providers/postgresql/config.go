@@ -29,9 +29,9 @@ var (
 // server has a server's address and credentials: a provider configuration with the contents
 // of its Secrets. It is the key of the connection pools.
 type server struct {
-	// Namespace is that of the ProviderConfig; empty for a ClusterProviderConfig.
+	// Namespace is the ProviderConfig's; empty for a ClusterProviderConfig.
 	Namespace string
-	// DenyLocal refuses connections to the machine on which this program runs.
+	// DenyLocal refuses connections to the machine that this program runs on.
 	DenyLocal      bool
 	Host           string
 	Port           uint16
@@ -62,11 +62,9 @@ func (s server) scope() string {
 // Secret has not been validated by a schema.
 var hostPattern = regexp.MustCompile(`^([A-Za-z0-9_.:-]{1,253}|/[A-Za-z0-9_./:-]{1,252})$`)
 
-// databaseScope is the scope of names in a database.
 func (s server) databaseScope(database string) string { return s.scope() + "/" + database }
 
-// readServer reads the provider configuration that a managed resource refers to, and what it
-// allows.
+// It reads the provider configuration of the managed resource, and what that allows.
 func (o Options) readServer(objects managed.Objects, m managed.Object, ref *resource.ProviderConfigReference) (server, sharing, error) {
 	namespace := m.GetNamespace()
 	kind, name := v1alpha1.ClusterProviderConfigKind, "default"
@@ -94,7 +92,7 @@ func (o Options) readServer(objects managed.Objects, m managed.Object, ref *reso
 	if err := runtime.DefaultUnstructuredConverter.FromUnstructured(raw, &spec); err != nil {
 		return server{}, sharing{}, fmt.Errorf("read %s %s: %w", kind, name, err)
 	}
-	var shared sharing // a ProviderConfig is that of one namespace, and restricts nothing
+	var shared sharing // a ProviderConfig belongs to one namespace, and restricts nothing
 	if kind == v1alpha1.ClusterProviderConfigKind {
 		if shared, err = readSharing(objects, m, kind+" "+name, spec); err != nil {
 			return server{}, sharing{}, err
@@ -108,9 +106,8 @@ func (o Options) readServer(objects managed.Objects, m managed.Object, ref *reso
 	return s, shared, nil
 }
 
-// readSharing returns what a ClusterProviderConfig allows the namespace of a managed resource. In a
-// namespace that is not allowed, a managed resource that is being deleted adopts nothing, but what
-// it owns by now is still deleted with it.
+// In a namespace that is not allowed, a managed resource that is being deleted adopts nothing, but what it owns by now
+// is still deleted with it.
 func readSharing(objects managed.Objects, m managed.Object, config string, spec v1alpha1.ClusterProviderConfigSpec) (sharing, error) {
 	shared := sharing{Config: config, Namespace: m.GetNamespace(), Allow: spec.Allow}
 	err := checkSharing(objects, m, config, spec.AllowedNamespaces)
@@ -137,8 +134,7 @@ func checkSharing(objects managed.Objects, m managed.Object, config string, allo
 	return checkNamespace(config, m.GetNamespace(), allowed, namespaceLabels)
 }
 
-// reader reads the Secrets that a configuration refers to. Those of a ProviderConfig must be
-// in its namespace.
+// reader reads the Secrets that a configuration refers to. The Secrets of a ProviderConfig must be in its namespace.
 type reader struct {
 	objects   managed.Objects
 	namespace string
@@ -177,7 +173,6 @@ func (r reader) server(spec v1alpha1.ProviderConfigSpec) (server, error) {
 	return s, r.certificates(spec.TLS, &s)
 }
 
-// certificates reads the certificates for TLS.
 func (r reader) certificates(t v1alpha1.TLS, s *server) error {
 	if s.TLS == v1alpha1.TLSDisable {
 		return nil
@@ -204,7 +199,6 @@ func (r reader) certificates(t v1alpha1.TLS, s *server) error {
 	return nil
 }
 
-// secret reads a Secret that a configuration refers to.
 func (r reader) secret(ref v1alpha1.SecretReference) (map[string]string, error) {
 	namespace := r.namespace
 	switch {
@@ -225,7 +219,6 @@ func (r reader) secret(ref v1alpha1.SecretReference) (map[string]string, error) 
 	return dataOf(o), nil
 }
 
-// dataOf returns the decoded data of a Secret.
 func dataOf(o *unstructured.Unstructured) map[string]string {
 	encoded, _, _ := unstructured.NestedStringMap(o.Object, "data")
 	data := make(map[string]string, len(encoded))

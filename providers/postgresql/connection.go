@@ -24,7 +24,6 @@ func generatesPassword(m *v1alpha1.Role, login bool) bool {
 		m.Spec.ManagementPolicies.Allow(resource.ActionUpdate)
 }
 
-// userPassword reads the password that spec.forProvider.passwordSecretRef refers to.
 func userPassword(objects managed.Objects, m *v1alpha1.Role) (string, error) {
 	ref := m.Spec.ForProvider.PasswordSecretRef
 	o, err := objects.Get(secretKind, m.Namespace, ref.Name)
@@ -46,8 +45,7 @@ func userPassword(objects managed.Objects, m *v1alpha1.Role) (string, error) {
 	return password, nil
 }
 
-// readConnectionSecret returns the data of the role's connection secret; nil if the Secret
-// belongs to another object.
+// It is nil if the Secret belongs to another object.
 func readConnectionSecret(objects managed.Objects, m *v1alpha1.Role) (map[string]string, error) {
 	if m.Spec.WriteConnectionSecretToRef == nil {
 		return nil, nil
@@ -59,7 +57,6 @@ func readConnectionSecret(objects managed.Objects, m *v1alpha1.Role) (map[string
 	return dataOf(o), nil
 }
 
-// desiredPassword returns the password that the server should have.
 func desiredPassword(objects managed.Objects, m *v1alpha1.Role) (string, error) {
 	if m.Spec.ForProvider.PasswordSecretRef != nil {
 		return userPassword(objects, m)
@@ -74,8 +71,7 @@ func desiredPassword(objects managed.Objects, m *v1alpha1.Role) (string, error) 
 	return "", errors.New("the connection secret does not have the password yet")
 }
 
-// credentials computes the update of the password, and the contents of the connection
-// secret. serverHas reports whether the server has a password.
+// serverHas reports whether the server has a password.
 func (obs *observation) credentials(sess *session, m *v1alpha1.Role, state *roleState, serverHas func(string) external.Answer) error {
 	p := m.Spec.ForProvider
 	data, err := readConnectionSecret(sess.objects, m)
@@ -119,7 +115,6 @@ func (obs *observation) credentials(sess *session, m *v1alpha1.Role, state *role
 	return nil
 }
 
-// password applies a step of the password to the observation.
 func (obs *observation) password(step passwordStep, role, from string) {
 	switch {
 	case step.WaitForSecret:
@@ -142,7 +137,6 @@ func (obs *observation) password(step passwordStep, role, from string) {
 	}
 }
 
-// connection returns the connection details of a role.
 func (s server) connection(role, database string) map[string]string {
 	out := map[string]string{"endpoint": s.Host, "port": strconv.Itoa(int(s.Port)), "database": database}
 	if role != "" {
@@ -154,7 +148,6 @@ func (s server) connection(role, database string) map[string]string {
 	return out
 }
 
-// addURI adds the details as one connection URI.
 func (s server) addURI(connection map[string]string) {
 	query := url.Values{"sslmode": {string(s.TLS)}}
 	u := url.URL{Scheme: "postgresql", Path: "/" + connection["database"], Host: net.JoinHostPort(s.Host, connection["port"])}

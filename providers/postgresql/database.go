@@ -15,7 +15,6 @@ import (
 	"github.com/espalier-dev/espalier/sdk/managed/resource"
 )
 
-// databases is the kind Database.
 var databases = kind[*v1alpha1.Database]{
 	typ:  "Database",
 	spec: func(m *v1alpha1.Database) *resource.Spec { return &m.Spec.Spec },
@@ -29,7 +28,6 @@ var databases = kind[*v1alpha1.Database]{
 	observe:  observeDatabase,
 }
 
-// databaseState is a database on the server.
 type databaseState struct {
 	Name                           string
 	OID                            int64
@@ -92,7 +90,6 @@ func observeDatabase(ctx context.Context, sess *session, m *v1alpha1.Database, n
 	return obs, nil
 }
 
-// checkDatabase returns an error for an invalid name or text.
 func checkDatabase(p v1alpha1.DatabaseParameters) error {
 	return cmp.Or(
 		checkOptional("owner", p.Owner), checkOptional("template", p.Template), checkOptional("tablespace", p.Tablespace),
@@ -107,8 +104,7 @@ func (s *databaseState) atProvider() map[string]any {
 	}
 }
 
-// createDatabase returns the statement that creates a database. It cannot be in a
-// transaction, so that the next call sets the mark.
+// It cannot be in a transaction, so the next call sets the mark.
 func createDatabase(name string, p v1alpha1.DatabaseParameters) string {
 	var sql strings.Builder
 	sql.WriteString("CREATE DATABASE " + ident(name))
@@ -137,8 +133,7 @@ func createDatabase(name string, p v1alpha1.DatabaseParameters) string {
 	return sql.String()
 }
 
-// changes returns the statements that change the database to its desired state. A change of
-// the tablespace cannot be in a transaction, and is a call of its own before the others.
+// A change of the tablespace cannot be in a transaction, and is a call of its own before the other changes.
 func (s *databaseState) changes(p v1alpha1.DatabaseParameters) (request, []string) {
 	alter := "ALTER DATABASE " + ident(s.Name) + " "
 	if p.Tablespace != nil && *p.Tablespace != s.Tablespace {
@@ -163,8 +158,7 @@ func (s *databaseState) changes(p v1alpha1.DatabaseParameters) (request, []strin
 	return r, diff
 }
 
-// deletion returns the next call of the deletion. The server refuses to drop a template, so one that
-// should be none becomes an ordinary database first.
+// The server refuses to drop a template, so one that should be none becomes an ordinary database first.
 func (s *databaseState) deletion(p v1alpha1.DatabaseParameters) request {
 	if s.Template && !valueOr(p.IsTemplate, true) {
 		return request{SQL: []string{"ALTER DATABASE " + ident(s.Name) + " IS_TEMPLATE false"}}
@@ -172,7 +166,7 @@ func (s *databaseState) deletion(p v1alpha1.DatabaseParameters) request {
 	return request{SQL: []string{"DROP DATABASE " + ident(s.Name) + textIf(p.OnDelete == v1alpha1.DatabaseForce, " WITH (FORCE)")}}
 }
 
-// immutableDiff describes a difference that cannot be changed; empty for none.
+// It is empty for no difference.
 func (s *databaseState) immutableDiff(p v1alpha1.DatabaseParameters) string {
 	for _, f := range []struct {
 		what   string

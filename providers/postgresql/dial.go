@@ -31,8 +31,7 @@ const connectTimeout = 10 * time.Second
 const baseConnString = "host=localhost user=nobody sslmode=disable sslnegotiation=postgres connect_timeout=10 target_session_attrs=any " +
 	"channel_binding=prefer require_auth='' min_protocol_version=3.0 max_protocol_version=3.0"
 
-// connConfig returns the configuration of a connection to one database. Nothing in it comes
-// from environment variables.
+// The connection is to one database. Nothing in it comes from environment variables.
 func (s server) connConfig(database string) (*pgx.ConnConfig, error) {
 	c, err := pgx.ParseConfig(baseConnString)
 	if err != nil {
@@ -58,8 +57,8 @@ func (s server) connConfig(database string) (*pgx.ConnConfig, error) {
 	c.DefaultQueryExecMode = pgx.QueryExecModeExec
 	c.RuntimeParams = map[string]string{
 		"application_name": "espalier", "client_encoding": "UTF8", "standard_conforming_strings": "on",
-		// Objects that other users have created in a database must not shadow those of
-		// the server: the statements may run as a superuser.
+		// Objects that other users have created in a database must not shadow the server's: the statements may run as a
+		// superuser.
 		"search_path": "pg_catalog",
 		// These override the defaults that the owner of a database can set.
 		"default_transaction_read_only": "off", "default_transaction_isolation": "read committed",
@@ -69,13 +68,13 @@ func (s server) connConfig(database string) (*pgx.ConnConfig, error) {
 	return c, nil
 }
 
-// milliseconds returns a time limit for the server, for which 0 is no limit.
+// For the server, 0 is no limit.
 func milliseconds(limit time.Duration) string {
 	return strconv.FormatInt(max(1, limit.Milliseconds()), 10)
 }
 
-// denyLocal refuses connections to this machine: servers often require no password on a socket
-// or on loopback. It is called with the resolved address, so that a DNS name cannot evade it.
+// denyLocal refuses connections to this machine: servers often require no password on a socket or on loopback. It is
+// called with the resolved address, so a DNS name cannot evade it.
 func denyLocal(network, address string, _ syscall.RawConn) error {
 	to, err := netip.ParseAddrPort(address)
 	ip := to.Addr().Unmap()
@@ -85,7 +84,7 @@ func denyLocal(network, address string, _ syscall.RawConn) error {
 	return errors.New("a ProviderConfig cannot refer to a server on the machine on which Espalier runs: use a ClusterProviderConfig, or start Espalier with --postgresql-local-servers")
 }
 
-// tls returns the TLS configuration; nil for a connection without TLS.
+// It is nil for a connection without TLS.
 func (s server) tls() (*tls.Config, error) {
 	if s.TLS == v1alpha1.TLSDisable || strings.HasPrefix(s.Host, "/") {
 		return nil, nil
@@ -128,7 +127,6 @@ func verifyChain(state tls.ConnectionState, roots *x509.CertPool) error {
 	return err
 }
 
-// dial connects to one database.
 func (s server) dial(ctx context.Context, database string) (*pgx.Conn, error) {
 	c, err := s.connConfig(database)
 	if err != nil {
@@ -145,23 +143,22 @@ func (s server) dial(ctx context.Context, database string) (*pgx.Conn, error) {
 	return conn, nil
 }
 
-// maxIdleTime is how long the server keeps a session in which nothing happens. A process that stands
-// still between a decision and its call, such as in a virtual machine that is suspended, may not lead
-// any longer when it goes on. It detects that at once, but not before it could have sent a statement. It
-// is less than the lease of a leader, and more than the time for which connections are pooled.
+// maxIdleTime is how long the server keeps an idle session. A process that stands still between a decision and its
+// call, such as in a suspended virtual machine, might not lead any longer when it goes on. It detects that at once, but
+// not before it could have sent a statement. It is less than the lease of a leader, and more than the time for which
+// connections are pooled.
 const maxIdleTime = 5 * time.Second
 
 // limitIdleTime has the server end a session that is idle for maxIdleTime. Before version 14 there is no such
-// parameter, so that connecting with it would fail.
+// parameter, so connecting with it would fail.
 func limitIdleTime(ctx context.Context, conn *pgx.Conn) error {
 	_, err := conn.Exec(ctx, `SELECT set_config(name, '`+milliseconds(maxIdleTime)+`', false) FROM pg_settings WHERE name = 'idle_session_timeout'`)
 	return err
 }
 
-// resetRole ends the effect of the parameter role that the owner of a database has set for all
-// sessions in it: the statements would have the permissions of that role. What is set for the user
-// itself stays in effect. The parameters of a connection cannot do this, since they also replace
-// that.
+// resetRole ends the effect of the parameter role that the owner of a database has set for all sessions in it: the
+// statements would have the permissions of that role. What is set for the user itself stays in effect. The parameters
+// of a connection cannot do this, because they also replace that.
 func resetRole(ctx context.Context, conn *pgx.Conn) error {
 	_, err := conn.Exec(ctx, `SELECT set_config('role', 'none', false) WHERE current_setting('role') <> 'none' AND NOT EXISTS (
 		SELECT FROM pg_db_role_setting s JOIN pg_roles r ON r.oid = s.setrole, unnest(s.setconfig) c

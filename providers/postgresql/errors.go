@@ -33,7 +33,7 @@ func opError(err error) *external.OpError {
 	return &external.OpError{Class: external.Rejected, Code: answer.Code, Message: messageOf(answer)}
 }
 
-// notSentError is for an error before any statement of a call was sent.
+// No statement of the call was sent.
 func notSentError(err error) *external.OpError {
 	out := &external.OpError{Class: external.Rejected, Message: truncate(err.Error())}
 	var answer *pgconn.PgError
@@ -61,7 +61,6 @@ func messageOf(e *pgconn.PgError) string {
 	return truncate(text)
 }
 
-// hasCode reports whether the error has a SQLSTATE.
 func hasCode(err error, code string) bool {
 	var answer *pgconn.PgError
 	return errors.As(err, &answer) && answer.Code == code

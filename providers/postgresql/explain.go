@@ -46,7 +46,6 @@ func (sess *session) explain(ctx context.Context, e *external.OpError, i externa
 	return e
 }
 
-// listSessions describes the open sessions of a database.
 func listSessions(ctx context.Context, conn *pgx.Conn, database string) ([]string, error) {
 	rows, err := conn.Query(ctx, `SELECT coalesce(usename, backend_type), coalesce(nullif(application_name, ''), '-'), pid
 		FROM pg_stat_activity WHERE datname = $1 ORDER BY backend_start, pid LIMIT $2`, database, maxSessions)

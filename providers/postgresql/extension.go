@@ -12,7 +12,6 @@ import (
 	"github.com/espalier-dev/espalier/sdk/managed/resource"
 )
 
-// extensions is the kind Extension.
 var extensions = kind[*v1alpha1.Extension]{
 	typ:  "Extension",
 	spec: func(m *v1alpha1.Extension) *resource.Spec { return &m.Spec.Spec },
@@ -28,12 +27,10 @@ var extensions = kind[*v1alpha1.Extension]{
 	observe: observeExtension,
 }
 
-// nameOfExtension returns the name of an extension.
 func nameOfExtension(m *v1alpha1.Extension) string {
 	return cmp.Or(valueOr(m.Spec.ForProvider.Name, ""), externalName(m))
 }
 
-// extensionState is an extension on the server.
 type extensionState struct {
 	OID                      int64
 	Version, Schema, Comment string
@@ -87,8 +84,7 @@ func observeExtension(ctx context.Context, sess *session, m *v1alpha1.Extension,
 	return obs, nil
 }
 
-// createExtension returns the statements that create an extension. Without a schema, it is
-// created in public, or in the schema that its control file requires.
+// Without a schema, it is created in public, or in the schema that its control file requires.
 func createExtension(name string, p v1alpha1.ExtensionParameters) []string {
 	sql := "CREATE EXTENSION " + ident(name)
 	var before []string
@@ -106,7 +102,6 @@ func createExtension(name string, p v1alpha1.ExtensionParameters) []string {
 	return append(before, sql)
 }
 
-// changes returns the statements that change the extension to its desired state.
 func (s *extensionState) changes(name string, p v1alpha1.ExtensionParameters) (sql, diff []string) {
 	alter := "ALTER EXTENSION " + ident(name)
 	if p.Version != nil && *p.Version != s.Version {

@@ -16,7 +16,7 @@ import (
 	"github.com/espalier-dev/espalier/sdk/managed/resource"
 )
 
-// grants is the kind Grant. Grants carry no marks.
+// Grants carry no marks.
 var grants = kind[*v1alpha1.Grant]{
 	typ:  "Grant",
 	spec: func(m *v1alpha1.Grant) *resource.Spec { return &m.Spec.Spec },
@@ -66,8 +66,7 @@ func observeGrant(ctx context.Context, sess *session, m *v1alpha1.Grant, _ strin
 	return obs, nil
 }
 
-// missingObject describes a target that does not exist; empty if all do. Whether privileges on
-// a missing object are granted cannot be determined.
+// It is empty if all objects exist. Whether privileges on a missing object are granted cannot be determined.
 func (t target) missingObject(s grantState) string {
 	word := strings.ToLower(string(t.on))
 	switch {
@@ -85,7 +84,6 @@ func (t target) missingObject(s grantState) string {
 	return ""
 }
 
-// atProvider returns status.atProvider.
 func (t target) atProvider(s grantState) map[string]any {
 	all, option := map[string]bool{}, t.group != "" && s.Admin
 	for _, has := range s.Privileges {
@@ -116,7 +114,7 @@ const (
 		WHERE n.nspname = $1 AND (cardinality($2::text[]) = 0 OR p.proname = ANY ($2::text[]))`
 )
 
-// readGrant reads the privileges of a role on a target. It has none if the target does not exist.
+// There are none if the target does not exist.
 func (sess *session) readGrant(ctx context.Context, database string, t target) (s grantState, err error) {
 	s.Privileges, s.Owners = map[string]map[string]bool{}, map[string]string{}
 	err = sess.readIn(ctx, database, func(ctx context.Context, conn *pgx.Conn) error {
@@ -185,7 +183,6 @@ func (s *grantState) readObjects(ctx context.Context, conn *pgx.Conn, t target, 
 	return err
 }
 
-// addByOther adds a privilege that another role than the owner has granted.
 func (s *grantState) addByOther(grantor, object, privilege string, grantable bool) {
 	if s.ByOthers == nil {
 		s.ByOthers = map[string]map[string]map[string]bool{}

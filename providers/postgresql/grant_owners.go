@@ -9,19 +9,17 @@ import (
 	"github.com/espalier-dev/espalier/providers/postgresql/v1alpha1"
 )
 
-// The user of a shared configuration may be a superuser, who can grant privileges on all objects: also on
-// those that an administrator or the script of an extension has made in a namespace's database, and
-// on which its owner can grant none. So a Grant only concerns objects whose owner is a role that the
-// namespace manages, unless the configuration allows ForeignRoles.
+// The user of a shared configuration may be a superuser, who can grant privileges on all objects: also on objects that
+// an administrator or the script of an extension has made in a namespace's database, where its owner can grant none. So
+// a Grant only concerns objects whose owner is a role that the namespace manages, unless the configuration allows
+// ForeignRoles.
 
-// isForeign reports whether no privileges on an object are granted, because of its owner.
 func (s grantState) isForeign(object string) bool {
 	return s.OwnRoles != nil && !s.OwnRoles[s.Owners[object]]
 }
 
-// grantsByOwners returns the statements that grant missing privileges, as the owners of the objects: after
-// the observation, the owner of a schema may give its name to another schema, with other objects. They
-// name as many objects as fit; a later call does the rest.
+// Missing privileges are granted as the owners of the objects: after the observation, the owner of a schema may give
+// its name to another schema, with other objects. They name as many objects as fit; a later call does the rest.
 func (t target) grantsByOwners(s grantState, p v1alpha1.GrantParameters) (sql, diff []string) {
 	wanted := s.wanted(p)
 	byOwner := map[string]map[string]map[string]bool{}
@@ -52,8 +50,8 @@ func (t target) grantsByOwners(s grantState, p v1alpha1.GrantParameters) (sql, d
 	return sql, diff
 }
 
-// foreignNeeds are the needs to grant privileges on objects that the Grant names: of each owner, those of
-// one object. What is granted already, or only revoked, needs nothing.
+// They are the needs for the objects that the Grant names: for each owner, the needs of one object. What is granted
+// already, or only revoked, needs nothing.
 func (t target) foreignNeeds(s grantState, p v1alpha1.GrantParameters) []need {
 	if t.coversSchema() {
 		return nil
@@ -73,8 +71,8 @@ func (t target) foreignNeeds(s grantState, p v1alpha1.GrantParameters) []need {
 	return out
 }
 
-// adoptionNeeds are the needs to adopt what the role has on objects of others: of each owner, those of one
-// object. Others have granted it, and the Grant would revoke it when it is changed or deleted.
+// They are the needs to adopt what the role has on foreign objects: for each owner, the needs of one object. Other
+// users have granted it, and the Grant would revoke it when it is changed or deleted.
 func (t target) adoptionNeeds(s grantState) []need {
 	field := "spec.forProvider.objects"
 	if t.coversSchema() {
@@ -99,8 +97,7 @@ func foreignText(object, owner string) string {
 	return fmt.Sprintf("%s belongs to the role %s, which no Role of the namespace manages", object, ident(owner))
 }
 
-// onlyForeign describes a schema that has objects, on none of which privileges are granted; empty for another
-// target.
+// The schema has objects, and privileges are granted on none of them; it is empty for another target.
 func (t target) onlyForeign(s grantState) string {
 	objects := s.objects()
 	if !t.coversSchema() || len(objects) == 0 || s.isGranted() || slices.ContainsFunc(objects, func(object string) bool { return !s.isForeign(object) }) {
@@ -110,7 +107,7 @@ func (t target) onlyForeign(s grantState) string {
 		ident(t.schema), ident(t.database), strings.ToLower(string(t.on)), foreignText(objects[0], s.Owners[objects[0]]), v1alpha1.AllowForeignRoles)
 }
 
-// countObjects returns the number of objects of the target, without those that are left out.
+// Objects that are left out do not count.
 func (s grantState) countObjects() int {
 	n := 0
 	for object, has := range s.Privileges {

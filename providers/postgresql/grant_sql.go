@@ -9,8 +9,8 @@ import (
 	"github.com/espalier-dev/espalier/providers/postgresql/v1alpha1"
 )
 
-// keywords are those of statements for one object and for all objects of a schema, and the
-// letter of the object type in acldefault.
+// They are the keywords of statements for one object and for all objects of a schema, and the letter of the object type
+// in acldefault.
 var keywords = map[v1alpha1.ObjectType]struct{ one, all, letter string }{
 	v1alpha1.OnDatabase:  {"DATABASE", "", "d"},
 	v1alpha1.OnSchema:    {"SCHEMA", "", "n"},
@@ -19,16 +19,15 @@ var keywords = map[v1alpha1.ObjectType]struct{ one, all, letter string }{
 	v1alpha1.OnFunctions: {"ROUTINE", "ALL ROUTINES", "f"},
 }
 
-// grantState has the privileges of a role on the server.
 type grantState struct {
-	// Privileges has, by the quoted name of each object of the target, the privileges of the
-	// role, and whether it has the grant option.
+	// Privileges maps, by the quoted name of each object of the target, the privileges of the role, and whether it has
+	// the grant option.
 	Privileges map[string]map[string]bool
-	// ByOthers has those that another role than the owner of the object has granted, by that
-	// role and the object. The server revokes them only as that role.
+	// ByOthers has the privileges that another role than the owner of the object has granted, by that role and the
+	// object. The server revokes them only as that role.
 	ByOthers map[string]map[string]map[string]bool
-	// Owners has the owner of each object in a schema. OwnRoles has those that the namespace
-	// manages, and the Grant only concerns their objects; nil if it concerns all.
+	// Owners has the owner of each object in a schema. OwnRoles has the roles that the namespace manages, and the Grant
+	// only concerns their objects; nil if it concerns all.
 	Owners   map[string]string
 	OwnRoles map[string]bool
 	// All are the privileges of the object type on this server.
@@ -37,7 +36,7 @@ type grantState struct {
 	Member, Admin bool
 }
 
-// isGranted reports whether the role has any privilege, or the membership.
+// A membership counts as well.
 func (s grantState) isGranted() bool {
 	for _, has := range s.Privileges {
 		if len(has) > 0 {
@@ -47,7 +46,7 @@ func (s grantState) isGranted() bool {
 	return s.Member
 }
 
-// wanted returns the desired privileges, sorted.
+// They are sorted.
 func (s grantState) wanted(p v1alpha1.GrantParameters) []string {
 	var out []string
 	for _, privilege := range p.Privileges {
@@ -60,9 +59,8 @@ func (s grantState) wanted(p v1alpha1.GrantParameters) []string {
 	return slices.Compact(slices.Sorted(slices.Values(out)))
 }
 
-// objectList returns the objects of a statement. It names a database or a schema even if it
-// was not observed: the server's error then names it, and the statement succeeds once it
-// exists.
+// It names a database or a schema even if it was not observed: the server's error then names it, and the statement
+// succeeds once it exists.
 func (t target) objectList(objects []string) string {
 	switch {
 	case t.on == v1alpha1.OnDatabase:
@@ -75,16 +73,16 @@ func (t target) objectList(objects []string) string {
 	return t.namedObjects(objects)
 }
 
-// A statement is stored in a Binding before it is sent, and the API server limits the size of a
-// Binding. If more than maxNamedObjects of a whole schema need a change, the statement is for all
-// objects of the schema. Otherwise it names as many as fit into maxObjectListSize, and the next
-// calls the others: a function's name may stand for thousands of overloads.
+// A statement is stored in a Binding before it is sent, and the API server limits the size of a Binding. If more than
+// maxNamedObjects of a whole schema need a change, the statement is for all objects of the schema. Otherwise it names
+// as many as fit into maxObjectListSize, and the next calls the rest: a function's name may stand for thousands of
+// overloads.
 const (
 	maxNamedObjects   = 100
 	maxObjectListSize = 100 << 10
 )
 
-// firstThatFit returns as many of the objects as a statement can name, at least one.
+// There is at least one.
 func firstThatFit(objects []string) []string {
 	size := 0
 	for i, object := range objects {
@@ -95,8 +93,7 @@ func firstThatFit(objects []string) []string {
 	return objects
 }
 
-// grant returns the statement that grants the desired privileges on as many objects as fit; a later
-// call does the rest.
+// It covers as many objects as fit; a later call does the rest.
 func (t target) grant(s grantState, p v1alpha1.GrantParameters) []string {
 	option := valueOr(p.WithOption, false)
 	if t.group != "" {
@@ -119,8 +116,7 @@ func textIf(condition bool, text string) string {
 
 func (s grantState) objects() []string { return slices.Sorted(maps.Keys(s.Privileges)) }
 
-// revoke returns the statement that revokes all privileges on as many objects as fit; a later call
-// does the rest.
+// It covers as many objects as fit; a later call does the rest.
 func (t target) revoke(s grantState) []string {
 	if t.group != "" {
 		return []string{"REVOKE " + ident(t.group) + " FROM " + ident(t.role)}
@@ -134,15 +130,13 @@ func (t target) revoke(s grantState) []string {
 	return sql
 }
 
-// actAs returns the statement with which the following ones of the call are those of a role.
+// After this statement, the call acts as the role.
 func actAs(role string) string { return "SET LOCAL ROLE " + ident(role) }
 
-// namedObjects returns as many of the objects as a statement can name.
 func (t target) namedObjects(objects []string) string {
 	return keywords[t.on].one + " " + strings.Join(firstThatFit(objects), ", ")
 }
 
-// changes returns the statements that change the privileges to the desired ones.
 func (t target) changes(s grantState, p v1alpha1.GrantParameters) (sql, diff []string) {
 	if t.group != "" {
 		return t.memberChanges(s, p)
@@ -179,8 +173,7 @@ func (t target) manyObjects(objects []string) string {
 	return t.namedObjects(objects)
 }
 
-// objectChanges returns the statements for all objects, which list names. Objects with the same change
-// are in one statement.
+// list names the objects. Objects with the same change are in one statement.
 func (t target) objectChanges(privileges map[string]map[string]bool, statements func(map[string]bool) []string, list func([]string) string) (sql,
 	diff []string) {
 	objectsByStatement := map[string][]string{}
@@ -197,7 +190,6 @@ func (t target) objectChanges(privileges map[string]map[string]bool, statements 
 	return sql, diff
 }
 
-// grants returns those of the statements for one object that grant privileges.
 func (t target) grants(has map[string]bool, wanted []string, option *bool) []string {
 	var missing, addOption []string
 	for _, privilege := range wanted {
@@ -213,7 +205,6 @@ func (t target) grants(has map[string]bool, wanted []string, option *bool) []str
 	return append(out, t.statement(addOption, "GRANT %s ON $OBJECTS TO %s WITH GRANT OPTION")...)
 }
 
-// revocations returns those of the statements for one object that revoke privileges.
 func (t target) revocations(has map[string]bool, wanted []string, option *bool) []string {
 	var extra, removeOption []string
 	for _, privilege := range slices.Sorted(maps.Keys(has)) {
@@ -227,7 +218,6 @@ func (t target) revocations(has map[string]bool, wanted []string, option *bool) 
 	return append(t.statement(removeOption, "REVOKE GRANT OPTION FOR %s ON $OBJECTS FROM %s"), t.statement(extra, "REVOKE %s ON $OBJECTS FROM %s")...)
 }
 
-// statement returns a statement about privileges; none if there are no privileges.
 func (t target) statement(privileges []string, format string) []string {
 	if len(privileges) == 0 {
 		return nil

@@ -11,7 +11,6 @@ import (
 	"github.com/espalier-dev/espalier/providers/postgresql/v1alpha1"
 )
 
-// target is the role and the objects of a grant.
 type target struct {
 	role string
 	// group is the role that role becomes a member of; the rest is empty then.
@@ -23,7 +22,6 @@ type target struct {
 	objects []string
 }
 
-// parseTarget reads and validates the target of a grant.
 func parseTarget(p v1alpha1.GrantParameters) (target, error) {
 	t := target{
 		role: valueOr(p.Role, ""), group: valueOr(p.MemberOf, ""), on: cmp.Or(p.ObjectType, v1alpha1.OnDatabase),
@@ -48,8 +46,7 @@ func parseTarget(p v1alpha1.GrantParameters) (target, error) {
 // no role of that name.
 const publicRole = "public"
 
-// privileges are the valid keywords. They are checked, since keywords cannot be quoted in a
-// statement.
+// privileges are the valid keywords. They are checked, because keywords cannot be quoted in a statement.
 var privileges = []v1alpha1.Privilege{
 	"ALL", "CONNECT", "CREATE", "TEMPORARY", "USAGE", "SELECT", "INSERT", "UPDATE", "DELETE", "TRUNCATE", "REFERENCES", "TRIGGER", "EXECUTE", "MAINTAIN",
 }
@@ -85,19 +82,17 @@ func (t target) check(asked []v1alpha1.Privilege) error {
 	return checkName("spec.forProvider.schema", t.schema)
 }
 
-// isInSchema reports whether the target is objects of a schema.
 func (t target) isInSchema() bool {
 	return t.on == v1alpha1.OnTables || t.on == v1alpha1.OnSequences || t.on == v1alpha1.OnFunctions
 }
 
-// coversSchema reports whether the target is all objects of the schema.
 func (t target) coversSchema() bool { return t.isInSchema() && len(t.objects) == 0 }
 
 // maxKeyLength is the length of a list of objects above which a key has its digest.
 const maxKeyLength = 400
 
-// key returns the database of a grant, and a name of its role and objects. The privileges are
-// not in it, since they can be changed, and since one Grant owns all of them.
+// key returns the database of a grant, and a name of its role and objects. The privileges are not in it, because they
+// can be changed, and one Grant owns all of them.
 func (t target) key() (database, name string) {
 	switch {
 	case t.group != "":

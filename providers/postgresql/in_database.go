@@ -9,7 +9,6 @@ import (
 	"github.com/espalier-dev/espalier/providers/postgresql/v1alpha1"
 )
 
-// inDatabase returns the location of a resource in a database.
 func inDatabase(database *string, name string) (string, string, error) {
 	if database == nil {
 		return "", "", errors.New("spec.forProvider.database is not set")
@@ -31,7 +30,6 @@ func (sess *session) readIn(ctx context.Context, database string, do func(contex
 	return err
 }
 
-// cascadeClause returns the end of a DROP statement.
 func cascadeClause(d v1alpha1.Dependents) string {
 	if d == v1alpha1.DependentsCascade {
 		return " CASCADE"

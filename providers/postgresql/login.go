@@ -32,8 +32,8 @@ func (sess *session) passwordCheck(ctx context.Context, s *roleState) func(strin
 	}
 }
 
-// tryLogin reports whether the server accepts a password. It may refuse the session after that: a
-// role often may not connect to the configuration's database, or has all its connections in use.
+// tryLogin reports whether the server accepts a password. It may refuse the session after that: a role often is not
+// allowed to connect to the configuration's database, or has all its connections in use.
 func (sess *session) tryLogin(ctx context.Context, role, password string) external.Answer {
 	ctx, cancel := context.WithTimeout(ctx, connectTimeout)
 	defer cancel()

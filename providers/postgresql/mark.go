@@ -12,10 +12,9 @@ const (
 	markSuffix = ")"
 )
 
-// formatMark returns a mark as a comment.
 func formatMark(m external.Mark) string { return markPrefix + m.Owner + " (" + m.ID + markSuffix }
 
-// parseMark reads a mark from a comment; nil if it is another comment.
+// It is nil for another comment.
 func parseMark(comment string) *external.Mark {
 	body, ours := strings.CutPrefix(comment, markPrefix)
 	if !ours || !strings.HasSuffix(body, markSuffix) {

@@ -8,8 +8,7 @@ import (
 	"strings"
 )
 
-// mergeInit returns the parameters of a creation: those of forProvider, and those of
-// initProvider for fields that forProvider leaves unset.
+// A creation has the parameters of forProvider, and initProvider's for fields that forProvider leaves unset.
 func mergeInit[P any](init, params P) (P, error) {
 	var out P
 	for _, layer := range []P{init, params} {
@@ -24,7 +23,6 @@ func mergeInit[P any](init, params P) (P, error) {
 	return out, nil
 }
 
-// anySlice returns a list of strings for an unstructured object.
 func anySlice(list []string) []any {
 	out := make([]any, len(list))
 	for i, text := range list {
@@ -36,7 +34,7 @@ func anySlice(list []string) []any {
 // maxSettings limits the parameters in a Role's status: a role can set any number for itself.
 const maxSettings = 64
 
-// anyMap returns a map of strings for an unstructured object, limited to maxSettings.
+// It is for an unstructured object, limited to maxSettings.
 func anyMap(m map[string]string) map[string]any {
 	out := make(map[string]any, len(m))
 	for _, key := range slices.Sorted(maps.Keys(m)) {
@@ -47,7 +45,6 @@ func anyMap(m map[string]string) map[string]any {
 	return out
 }
 
-// diffText describes one difference.
 func diffText(what string, is, wanted any) string {
 	return fmt.Sprintf("%s is %s, and should be %s", what, truncate(fmt.Sprint(is)), truncate(fmt.Sprint(wanted)))
 }
@@ -55,7 +52,6 @@ func diffText(what string, is, wanted any) string {
 // maxText limits texts from a server: they are stored in objects, which have a size limit.
 const maxText = 1000
 
-// truncate returns a text, or its beginning if it is too long.
 func truncate(text string) string {
 	if len(text) > maxText {
 		return strings.ToValidUTF8(text[:maxText], "") + " …"
@@ -63,14 +59,12 @@ func truncate(text string) string {
 	return text
 }
 
-// truncatedError is an error from a server with a truncated message.
 type truncatedError struct{ error }
 
 func (e truncatedError) Error() string { return truncate(e.error.Error()) }
 
 func (e truncatedError) Unwrap() error { return e.error }
 
-// valueOr returns the value of a pointer, or a default if it is nil.
 func valueOr[T any](p *T, def T) T {
 	if p != nil {
 		return *p

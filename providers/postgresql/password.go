@@ -32,7 +32,6 @@ func parseStored(data map[string]string) storedPassword {
 
 func formatTime(at time.Time) string { return at.UTC().Format(time.RFC3339) }
 
-// latest returns the password that the server should have.
 func (p storedPassword) latest() string {
 	if p.Next != "" {
 		return p.Next
@@ -44,7 +43,6 @@ func (p storedPassword) latest() string {
 // brings another reconcile: with a shorter interval, rotations would follow each other without end.
 const minPasswordAge = time.Minute
 
-// isDue reports whether the password has to be rotated.
 func (p storedPassword) isDue(r *v1alpha1.PasswordRotation, now time.Time) bool {
 	if r == nil {
 		return false
@@ -53,17 +51,16 @@ func (p storedPassword) isDue(r *v1alpha1.PasswordRotation, now time.Time) bool 
 	return isRequested || (r.Every != nil && r.Every.Duration > 0 && now.Sub(p.At) >= max(r.Every.Duration, minPasswordAge))
 }
 
-// passwordStep is the next step of a generated password.
 type passwordStep struct {
 	// Store is the desired content of the Secret.
 	Store storedPassword
-	// WaitForSecret: the Secret has to be written first. Set: set the latest password on the
-	// server. Unknown: it is unknown whether the server has it.
+	// WaitForSecret: the Secret has to be written first. Set: set the latest password on the server. Unknown: unknown
+	// whether the server has it.
 	WaitForSecret, Set, Unknown bool
 }
 
-// nextPasswordStep decides about a generated password. serverHas reports whether the server has
-// a password. After a crash, the next step follows from the Secret and the server alone.
+// serverHas reports whether the server has a password. After a crash, the next step follows from the Secret and the
+// server alone.
 func nextPasswordStep(p storedPassword, r *v1alpha1.PasswordRotation, now time.Time, generate func() string,
 	serverHas func(string) external.Answer) passwordStep {
 	token := ""

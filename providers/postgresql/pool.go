@@ -19,8 +19,8 @@ const (
 	checkPeriod = time.Second
 )
 
-// pools has one connection pool for each server configuration. A pool is closed when it has
-// been unused for a while, as that of a changed configuration is.
+// pools has one connection pool for each server configuration. A pool is closed when it has been unused for a while,
+// such as a changed configuration's.
 type pools struct {
 	options Options
 	mu      sync.Mutex
@@ -28,16 +28,16 @@ type pools struct {
 	slots   map[limit]*slots
 }
 
-// slots has a value for each call in flight.
+// There is a value for each call in flight.
 type slots struct {
 	calls chan struct{}
 	// changedAt is when a call last began or ended, in nanoseconds.
 	changedAt atomic.Int64
 }
 
-// A server that does not answer blocks a reconcile for each of its objects, and the program has
-// a limited number of these. So the calls to a server are limited, and so are those to all servers
-// of one namespace's ProviderConfigs: further ones fail after a short wait, and are retried.
+// A server that does not answer blocks a reconcile for each of its objects, and the program has a limited number of
+// these. So the calls to a server are limited, and so are the calls to all servers of one namespace's ProviderConfigs:
+// further ones fail after a short wait, and are retried.
 const (
 	maxPerNamespace = 3
 	maxQueueTime    = 2 * time.Second
@@ -49,8 +49,7 @@ type limit struct {
 	calls              int
 }
 
-// limit returns the limit of the calls to a server. There are as many as the configuration has
-// connections, since more would only wait for these.
+// As many calls are allowed as the configuration has connections, because more would only wait for these.
 func (s server) limit() limit {
 	if s.Namespace != "" {
 		return limit{namespace: s.Namespace, calls: maxPerNamespace}
@@ -65,7 +64,6 @@ func (l limit) exceeded() error {
 	return fmt.Errorf("%d calls of %s have no answer yet; this one is retried", l.calls, l.address)
 }
 
-// withSlot calls do, within the limit of the server.
 func (p *pools) withSlot(ctx context.Context, to server, do func() error) error {
 	of := to.limit()
 	p.mu.Lock()
@@ -78,7 +76,7 @@ func (p *pools) withSlot(ctx context.Context, to server, do func() error) error 
 		p.slots[of] = s
 	}
 	p.mu.Unlock()
-	// If none has begun or ended for so long, others have waited in vain, and this one would too.
+	// If none has begun or ended for so long, earlier calls have waited in vain, and this one would too.
 	wait := maxQueueTime
 	if len(s.calls) == of.calls && time.Since(time.Unix(0, s.changedAt.Load())) >= maxQueueTime {
 		wait = 0
@@ -100,9 +98,9 @@ func (p *pools) withSlot(ctx context.Context, to server, do func() error) error 
 	}
 }
 
-// pool has the connections of one configuration. Those to the configured database are pooled.
-// Those to other databases are closed after use, since an open one would block a drop or a copy
-// of the database; slots limits them.
+// pool has the connections of one configuration. Connections to the configured database are pooled. Connections to
+// other databases are closed after use, because an open one would block a drop or a copy of the database; slots limits
+// them.
 type pool struct {
 	*pgxpool.Pool
 	of    *pools
@@ -153,7 +151,6 @@ func newPool(s server) (*pool, error) {
 	return &pool{Pool: created, key: s, slots: make(chan struct{}, s.Connections)}, nil
 }
 
-// release ends the use of a pool.
 func (p *pool) release() {
 	p.of.mu.Lock()
 	defer p.of.mu.Unlock()
@@ -162,7 +159,7 @@ func (p *pool) release() {
 	}
 }
 
-// closeIfUnused closes the pool, unless it is used again.
+// It may be used again meanwhile, and stays open then.
 func (p *pool) closeIfUnused() {
 	p.of.mu.Lock()
 	unused := p.users == 0 && p.of.all[p.key] == p
@@ -175,7 +172,7 @@ func (p *pool) closeIfUnused() {
 	}
 }
 
-// dial connects to another database, once a slot is free.
+// It waits for a slot.
 func (p *pool) dial(ctx context.Context, database string) (conn *pgx.Conn, release func(), err error) {
 	select {
 	case p.slots <- struct{}{}:

@@ -17,11 +17,10 @@ import (
 
 // Options configure the provider.
 type Options struct {
-	// LocalServers allows ProviderConfigs, which belong to a namespace, to name servers on
-	// the machine on which this program runs.
+	// LocalServers allows ProviderConfigs, which belong to a namespace, to name servers on the machine that this
+	// program runs on.
 	LocalServers bool
-	// Now is the clock by which passwords are rotated and expire: that of the controllers. The
-	// default is the wall clock.
+	// Now is the clock for the rotation and expiry of passwords: the controllers' clock. The default is the wall clock.
 	Now func() time.Time
 }
 
@@ -57,9 +56,8 @@ func Provider(o Options) managed.Provider {
 // shorter.
 const maxCallTime = time.Hour
 
-// serve returns the managed.Kind of a kind. Marked reports whether resources carry their mark
-// from their creation on: a database gets it by the next call, since CREATE DATABASE cannot
-// be in a transaction.
+// serve returns the managed.Kind of a kind. Marked reports whether resources carry their mark from their creation on: a
+// database gets it by the next call, because CREATE DATABASE cannot be in a transaction.
 func serve[M managed.Object](servers *pools, empty func() M, k kind[M], marked bool, references ...managed.Reference) managed.Kind {
 	return managed.For(managed.Definition[M]{
 		Kind:       v1alpha1.GroupVersion.WithKind(k.typ),

@@ -12,7 +12,6 @@ import (
 // instead of rejecting them.
 const maxNameLength = 63
 
-// checkName returns an error for an invalid name.
 func checkName(what, name string) error {
 	switch {
 	case name == "":
@@ -25,7 +24,6 @@ func checkName(what, name string) error {
 	return nil
 }
 
-// checkOptional checks a name that may be unset.
 func checkOptional(what string, name *string) error {
 	if name == nil {
 		return nil
@@ -33,7 +31,6 @@ func checkOptional(what string, name *string) error {
 	return checkName(what, *name)
 }
 
-// checkText returns an error for an invalid text.
 func checkText(what, text string) error {
 	if strings.ContainsRune(text, 0) || !utf8.ValidString(text) {
 		return fmt.Errorf("%s contains a zero byte or invalid UTF-8", what)
@@ -41,16 +38,14 @@ func checkText(what, text string) error {
 	return nil
 }
 
-// ident quotes a name, or a qualified name, such as a schema and a table.
+// A qualified name has several parts, such as a schema and a table.
 func ident(parts ...string) string { return pgx.Identifier(parts).Sanitize() }
 
-// literal quotes a text. It requires standard_conforming_strings, which each
-// connection sets.
+// It requires standard_conforming_strings, which each connection sets.
 func literal(text string) string {
 	return "'" + strings.ReplaceAll(strings.ReplaceAll(text, "\x00", ""), "'", "''") + "'"
 }
 
-// idents quotes a list of names.
 func idents(names []string) string {
 	quoted := make([]string, len(names))
 	for i, name := range names {

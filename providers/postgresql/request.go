@@ -11,15 +11,15 @@ import (
 // request is the content of a call: the statements of one transaction. It is stored in the
 // Binding, where users can read it, and contains no secret.
 type request struct {
-	// Database is the database of the call; if empty, that of the configuration.
+	// Database is the database of the call; if empty, the configuration's.
 	Database string `json:"database,omitempty"`
 	// SQL are the statements, in order. A statement that cannot be in a transaction is the
 	// only one.
 	SQL []string `json:"sql,omitempty"`
 	// Mark is the object that gets the mark, such as ROLE "app"; empty for none.
 	Mark string `json:"mark,omitempty"`
-	// Password is the role whose password is set, and PasswordFrom describes the Secret
-	// with it. The password itself is read from the Secret when the call is made.
+	// Password is the role that gets the password, and PasswordFrom describes the Secret with it. The password itself
+	// is read from the Secret when the call is made.
 	Password     string `json:"password,omitempty"`
 	PasswordFrom string `json:"passwordFrom,omitempty"`
 	// PasswordSetAt is when a generated password was generated: the next rotation is another
@@ -43,8 +43,7 @@ func decode(raw external.Request) (request, error) {
 	return r, nil
 }
 
-// statements returns the statements as one text, which the server executes in one
-// transaction.
+// The server executes the text in one transaction.
 func (r request) statements(mark external.Mark, verifier string) string {
 	sql := r.SQL
 	if r.Password != "" {

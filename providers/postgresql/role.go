@@ -12,7 +12,6 @@ import (
 	"github.com/espalier-dev/espalier/sdk/managed/resource"
 )
 
-// roles is the kind Role.
 var roles = kind[*v1alpha1.Role]{
 	typ:  "Role",
 	spec: func(m *v1alpha1.Role) *resource.Spec { return &m.Spec.Spec },
@@ -66,12 +65,11 @@ func observeRole(ctx context.Context, sess *session, m *v1alpha1.Role, name stri
 		obs.update, obs.diff = request{}, nil // also if it is shared, and not adopted
 	}
 	if m.DeletionTimestamp != nil || state.IsOwnUser || sess.isForeign {
-		return obs, nil // of a role of others, no password is verified
+		return obs, nil // no password of a foreign role is verified
 	}
 	return obs, obs.credentials(sess, m, state, sess.passwordCheck(ctx, state))
 }
 
-// atProvider returns status.atProvider.
 func (s *roleState) atProvider() map[string]any {
 	at := map[string]any{
 		"oid": s.OID, "login": s.Attributes["LOGIN"], "superuser": s.Attributes["SUPERUSER"], "createDB": s.Attributes["CREATEDB"],
@@ -85,9 +83,8 @@ func (s *roleState) atProvider() map[string]any {
 	return at
 }
 
-// deletion returns the next call of the deletion. With a new owner, the objects in one database
-// after the other are reassigned first, each in a call of its own; the next observation shows
-// the rest.
+// With a new owner, the objects in one database after the other are reassigned first, each in a call of its own; the
+// next observation shows the rest.
 func (s *roleState) deletion(newOwner *string) request {
 	if newOwner == nil || len(s.DependentDatabases) == 0 {
 		return request{SQL: []string{"DROP ROLE " + ident(s.Name)}}

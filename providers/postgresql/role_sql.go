@@ -12,7 +12,7 @@ import (
 	"github.com/espalier-dev/espalier/providers/postgresql/v1alpha1"
 )
 
-// wantedAttributes returns the attributes that are set, by their keywords.
+// Attributes are keyed by their keywords.
 func wantedAttributes(p v1alpha1.RoleParameters) map[string]bool {
 	out := map[string]bool{}
 	for word, value := range map[string]*bool{
@@ -26,7 +26,6 @@ func wantedAttributes(p v1alpha1.RoleParameters) map[string]bool {
 	return out
 }
 
-// createRole returns the statements that create a role.
 func createRole(name string, p v1alpha1.RoleParameters) []string {
 	none := roleState{Name: name, Config: map[string]string{}}
 	options := none.options(p, nil)
@@ -35,8 +34,6 @@ func createRole(name string, p v1alpha1.RoleParameters) []string {
 	return append(sql, none.configuration(p, nil)...)
 }
 
-// changes returns the statements that change the role to its desired state, and the
-// differences.
 func (s roleState) changes(p v1alpha1.RoleParameters) (sql, diff []string) {
 	addDiff := func(what string, is, wanted any) { diff = append(diff, diffText(what, is, wanted)) }
 	if options := s.options(p, addDiff); len(options) > 0 {
@@ -46,7 +43,7 @@ func (s roleState) changes(p v1alpha1.RoleParameters) (sql, diff []string) {
 	return append(sql, s.configuration(p, addDiff)...), diff
 }
 
-// diffFunc receives each difference; it may be nil.
+// It may be nil.
 type diffFunc func(what string, is, wanted any)
 
 func (diff diffFunc) add(what string, is, wanted any) {
@@ -55,8 +52,7 @@ func (diff diffFunc) add(what string, is, wanted any) {
 	}
 }
 
-// options returns the options of the attributes that differ. For a role that does not exist,
-// Attributes is nil, and all differ.
+// For a role that does not exist, Attributes is nil, and all differ.
 func (s roleState) options(p v1alpha1.RoleParameters, diff diffFunc) []string {
 	var out []string
 	wanted := wantedAttributes(p)
@@ -84,8 +80,7 @@ func (s roleState) options(p v1alpha1.RoleParameters, diff diffFunc) []string {
 	return out
 }
 
-// memberships returns the statements that change the memberships to exactly the listed ones, if
-// a list is set.
+// They become exactly the listed ones, if a list is set.
 func (s roleState) memberships(p v1alpha1.RoleParameters, diff diffFunc) []string {
 	if p.MemberOf == nil {
 		return nil
@@ -108,8 +103,7 @@ func (s roleState) memberships(p v1alpha1.RoleParameters, diff diffFunc) []strin
 	return out
 }
 
-// configuration returns the statements that change the parameters to exactly the desired ones,
-// if any are set.
+// The parameters become exactly the desired ones, if any are set.
 func (s roleState) configuration(p v1alpha1.RoleParameters, diff diffFunc) []string {
 	if p.Configuration == nil {
 		return nil
@@ -131,8 +125,7 @@ func (s roleState) configuration(p v1alpha1.RoleParameters, diff diffFunc) []str
 	return out
 }
 
-// setting returns the value of a parameter. The server spells its name as it knows it, such as
-// TimeZone, whatever the case in the statement.
+// The server spells its name as it knows it, such as TimeZone, whatever the case in the statement.
 func (s roleState) setting(name string) (value string, exists bool) {
 	for known, value := range s.Config {
 		if strings.EqualFold(known, name) {
@@ -142,10 +135,9 @@ func (s roleState) setting(name string) (value string, exists bool) {
 	return "", false
 }
 
-// parameterName matches names of parameters; those of extensions have dots.
+// Names of parameters of extensions have dots.
 var parameterName = regexp.MustCompile(`^[A-Za-z_][A-Za-z0-9_]*(\.[A-Za-z_][A-Za-z0-9_]*)*$`)
 
-// checkRole returns an error for an invalid name or text.
 func checkRole(p v1alpha1.RoleParameters) error {
 	for _, group := range p.MemberOf {
 		if err := checkName("memberOf", group); err != nil {
@@ -176,7 +168,7 @@ var listParameters = []string{
 	"search_path", "temp_tablespaces", "session_preload_libraries", "shared_preload_libraries", "local_preload_libraries", "unix_socket_directories",
 }
 
-// setting returns the quoted value of a parameter.
+// It is quoted.
 func setting(name, value string) string {
 	if !slices.Contains(listParameters, strings.ToLower(name)) {
 		return literal(value)
@@ -191,11 +183,10 @@ func setting(name, value string) string {
 	return strings.Join(items, ", ")
 }
 
-// quotedItem matches a quoted name, with the comma after it.
+// The comma after it is included.
 var quotedItem = regexp.MustCompile(`^"((?:[^"]|"")*)"\s*(?:,\s*|$)`)
 
-// listItems returns the names in a list, without quotes. A comma in quotes is a part of the
-// name.
+// The names have no quotes. A comma in quotes is a part of the name.
 func listItems(value string) []string {
 	var out []string
 	for rest := strings.TrimSpace(value); rest != ""; {

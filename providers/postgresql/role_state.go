@@ -9,7 +9,6 @@ import (
 	"github.com/jackc/pgx/v5"
 )
 
-// roleState is a role on the server.
 type roleState struct {
 	Name string
 	OID  int64
@@ -24,8 +23,8 @@ type roleState struct {
 	// Stored is the verifier of its password, if it is Readable for this program.
 	Stored   string
 	Readable bool
-	// DependentDatabases are the databases in which it owns objects or has privileges. An
-	// empty name stands for objects of the whole server.
+	// DependentDatabases are the databases with objects that it owns or privileges that it has. An empty name stands
+	// for objects of the whole server.
 	DependentDatabases []string
 }
 
@@ -44,7 +43,7 @@ const roleQuery = `SELECT r.oid::int8, r.rolname = session_user, r.rolcanlogin, 
 		WHERE x.refclassid = 'pg_authid'::regclass AND x.refobjid = r.oid AND x.deptype IN ('o', 'a', 'r', 'i') ORDER BY 1)
 	FROM pg_roles r WHERE r.rolname = $1`
 
-// readRole reads a role; nil if it does not exist.
+// It is nil if the role does not exist.
 func readRole(ctx context.Context, conn *pgx.Conn, name string) (*roleState, error) {
 	s := &roleState{Name: name, Attributes: map[string]bool{}}
 	flags := make([]bool, len(attributes))
@@ -79,7 +78,7 @@ func readRole(ctx context.Context, conn *pgx.Conn, name string) (*roleState, err
 	return s, err
 }
 
-// settings parses parameters, which the server stores as name=value.
+// The server stores them as name=value.
 func settings(list []string) map[string]string {
 	out := map[string]string{}
 	for _, item := range list {

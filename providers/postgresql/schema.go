@@ -13,7 +13,6 @@ import (
 	"github.com/espalier-dev/espalier/sdk/managed/resource"
 )
 
-// schemas is the kind Schema.
 var schemas = kind[*v1alpha1.Schema]{
 	typ:  "Schema",
 	spec: func(m *v1alpha1.Schema) *resource.Spec { return &m.Spec.Spec },
@@ -29,7 +28,6 @@ var schemas = kind[*v1alpha1.Schema]{
 	observe: observeSchema,
 }
 
-// schemaState is a schema on the server.
 type schemaState struct {
 	OID            int64
 	Owner, Comment string

@@ -50,8 +50,8 @@ func mac(key []byte, text string) []byte {
 	return h.Sum(nil)
 }
 
-// normalize returns a password in the form in which it is compared (RFC 8265). As in
-// PostgreSQL, an invalid one is not changed.
+// normalize returns a password in the form that it is compared in (RFC 8265). As in PostgreSQL, an invalid one is not
+// changed.
 func normalize(password string) string {
 	if p, err := precis.OpaqueString.String(password); err == nil {
 		return p
@@ -59,8 +59,7 @@ func normalize(password string) string {
 	return password
 }
 
-// verifies reports whether the stored verifier of a role is that of a password. It returns an
-// error for an unknown kind of verifier.
+// It returns an error for an unknown kind of verifier.
 func verifies(stored, role, password string) (bool, error) {
 	switch {
 	case stored == "":
@@ -85,10 +84,9 @@ func verifies(stored, role, password string) (bool, error) {
 	return err == nil && constantTimeEqual(stored, computed), err
 }
 
-// constantTimeEqual compares in constant time.
 func constantTimeEqual(a, b string) bool {
 	return subtle.ConstantTimeCompare([]byte(a), []byte(b)) == 1
 }
 
-// newPassword is a random password of 26 letters and digits, with 130 bits.
+// It has 26 letters and digits, with 130 bits.
 func newPassword() string { return rand.Text() }

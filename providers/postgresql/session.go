@@ -18,12 +18,11 @@ type session struct {
 	pool    *pool // nil until the first query
 	objects managed.Objects
 	sharing sharing
-	// isForeign reports whether the observed resource may not be adopted, and is not the
-	// managed resource's own.
+	// isForeign reports whether the observed resource must not be adopted, and is not the managed resource's own.
 	isForeign bool
 }
 
-// acquirePool returns the connection pool of the server, which close releases.
+// close releases it.
 func (sess *session) acquirePool() (*pool, error) {
 	if sess.pool != nil {
 		return sess.pool, nil
@@ -33,7 +32,6 @@ func (sess *session) acquirePool() (*pool, error) {
 	return sess.pool, err
 }
 
-// close releases the pool.
 func (sess *session) close() {
 	if sess.pool != nil {
 		sess.pool.release()
@@ -41,8 +39,8 @@ func (sess *session) close() {
 	}
 }
 
-// callTimeout is how long the client waits for an answer: longer than the statement timeout on
-// the server, since the outcome is unknown without an answer.
+// The client waits longer for an answer than the statement timeout on the server, because the outcome is unknown
+// without an answer.
 func (sess *session) callTimeout() time.Duration {
 	return sess.server.Timeout + connectTimeout + 5*time.Second
 }
@@ -51,13 +49,11 @@ func (sess *session) callTimeout() time.Duration {
 // occupies a worker.
 const maxReadTime = 45 * time.Second
 
-// read calls do with a connection to a database; if the name is empty, to that of the
-// configuration.
+// An empty name stands for the configuration's database.
 func (sess *session) read(ctx context.Context, database string, do func(context.Context, *pgx.Conn) error) error {
 	return sess.withConnection(ctx, min(sess.callTimeout(), maxReadTime), database, do)
 }
 
-// withConnection calls do with a connection to a database, with a time limit.
 func (sess *session) withConnection(ctx context.Context, limit time.Duration, database string, do func(context.Context, *pgx.Conn) error) error {
 	return sess.servers.withSlot(ctx, sess.server, func() error {
 		ctx, cancel := context.WithTimeout(ctx, limit)
@@ -87,12 +83,11 @@ func (sess *session) run(ctx context.Context, database string, do func(context.C
 	return do(ctx, conn)
 }
 
-// connectError is an error of connecting.
 type connectError struct{ error }
 
 func (e *connectError) Unwrap() error { return e.error }
 
-// exec sends the statements of a call, and returns a classified error.
+// The error is classified.
 func (sess *session) exec(ctx context.Context, database, sql string) *external.OpError {
 	sent := false
 	err := sess.withConnection(ctx, sess.callTimeout(), database, func(ctx context.Context, conn *pgx.Conn) error {

@@ -50,8 +50,8 @@ func (sess *session) checkBeforeUse(needs []need, deleting bool) error {
 	return err
 }
 
-// isOwned reports whether a managed resource of the namespace owns a resource of the whole
-// server. The Binding shows it: the mark on the server can be written by others.
+// A managed resource of the namespace owns the resource of the whole server. The Binding shows it: other clients can
+// write the mark on the server.
 func (sess *session) isOwned(typ, name string) (bool, error) {
 	owner, err := sess.objects.Owner(external.Key{Scope: sess.server.scope(), Type: typ, Name: name})
 	if err != nil || owner == nil {
@@ -60,8 +60,7 @@ func (sess *session) isOwned(typ, name string) (bool, error) {
 	return owner.APIVersion == v1alpha1.GroupVersion.String() && owner.Kind == typ && owner.Namespace == sess.sharing.Namespace, nil
 }
 
-// ownRoles returns those of the owners of objects that the namespace manages; nil if the configuration allows
-// others too.
+// They are the owners of objects that the namespace manages; nil if the configuration allows foreign ones too.
 func (sess *session) ownRoles(owners map[string]string) (map[string]bool, error) {
 	if sess.sharing.allows(v1alpha1.AllowForeignRoles) {
 		return nil, nil
@@ -79,7 +78,6 @@ func (sess *session) ownRoles(owners map[string]string) (map[string]bool, error)
 	return out, nil
 }
 
-// dependsOnServer reports whether facts of the server decide about the need.
 func (n need) dependsOnServer() bool {
 	return n.Template != "" || n.Parameter != "" || n.Extension != ""
 }
@@ -122,14 +120,13 @@ func (sess *session) checkOnServer(ctx context.Context, needs []need) error {
 const userParameterQuery = `SELECT coalesce((SELECT s.context = 'user' FROM pg_settings s WHERE lower(s.name) = $1),
 	$1 = 'role' OR (strpos($1, '.') > 0 AND NOT EXISTS (SELECT FROM pg_available_extensions e WHERE lower(e.name) = split_part($1, '.', 1))))`
 
-// untrustedQuery lists an extension and those that it requires, of any version, as far as only a
-// superuser may create them.
+// untrustedQuery lists an extension and the extensions that it requires, of any version, as far as only a superuser may
+// create them.
 const untrustedQuery = `WITH RECURSIVE needed AS (
 		SELECT v.name, v.superuser AND NOT v.trusted AS untrusted, v.requires FROM pg_available_extension_versions v WHERE v.name = $1
 		UNION SELECT v.name, v.superuser AND NOT v.trusted, v.requires FROM needed n JOIN pg_available_extension_versions v ON v.name = ANY (n.requires))
 	SELECT DISTINCT name::text FROM needed WHERE untrusted ORDER BY 1`
 
-// read reads the facts about a need.
 func (f facts) read(ctx context.Context, conn *pgx.Conn, n need) (err error) {
 	switch {
 	case n.Template != "":
@@ -153,8 +150,7 @@ func (f facts) read(ctx context.Context, conn *pgx.Conn, n need) (err error) {
 	return err
 }
 
-// adoptionDenied returns why an external resource that is not the managed resource's own may
-// not be adopted; empty if it may.
+// The external resource is not the managed resource's own. It is empty if the resource may be adopted.
 func (sess *session) adoptionDenied(ctx context.Context, needs []need) (string, error) {
 	if sess.sharing.Denied != "" {
 		return sess.sharing.Denied, nil

@@ -17,8 +17,7 @@ import (
 
 // sharing is what a configuration allows the managed resources of one namespace.
 type sharing struct {
-	// Config describes the configuration; empty for that of a namespace, which restricts
-	// nothing.
+	// Config describes the configuration; empty for a namespace's, which restricts nothing.
 	Config    string
 	Namespace string
 	Allow     []v1alpha1.Allowance
@@ -68,20 +67,18 @@ type need struct {
 	Cascade              bool
 }
 
-// facts are what is known about the names in needs.
 type facts struct {
-	// Roles and Databases are those that the namespace manages.
+	// Roles and Databases are what the namespace manages.
 	Roles, Databases map[string]bool
 	// Templates are the databases that the server marks as templates.
 	Templates map[string]bool
-	// UserParameters are those that a user may set.
+	// UserParameters are parameters that a user may set.
 	UserParameters map[string]bool
-	// Untrusted are the extensions, of an extension and those that it requires, that only a
-	// superuser may create.
+	// Untrusted lists, for an extension, it and the extensions that it requires if only a superuser may create them.
 	Untrusted map[string][]string
 }
 
-// isMet reports whether the facts show that a need concerns the namespace alone.
+// The need concerns the namespace alone.
 func (f facts) isMet(n need) bool {
 	switch {
 	case n.Role != "":
@@ -100,7 +97,7 @@ func (f facts) isMet(n need) bool {
 	return false
 }
 
-// check returns an error for the first need that is neither met nor allowed.
+// It is about the first need that is neither met nor allowed.
 func (s sharing) check(needs []need, f facts) error {
 	for _, n := range needs {
 		if !s.allows(n.Allowance) && !f.isMet(n) {
@@ -110,18 +107,15 @@ func (s sharing) check(needs []need, f facts) error {
 	return nil
 }
 
-// denial describes what is not allowed, and what to do.
 func (s sharing) denial(n need) string {
 	return fmt.Sprintf("%s: %s, and %s does not allow %s. Change %[1]s, or have an administrator add %[4]s to spec.allow of the configuration",
 		n.Field, n.What, s.Config, n.Allowance)
 }
 
-// roleNeed is the need to use a role.
 func roleNeed(field, role string) need {
 	return need{Field: field, What: fmt.Sprintf("no Role of the namespace manages the role %s", ident(role)), Allowance: v1alpha1.AllowForeignRoles, Role: role}
 }
 
-// databaseNeed is the need to use a database.
 func databaseNeed(field, database string) need {
 	return need{Field: field, What: fmt.Sprintf("no Database of the namespace manages the database %s", ident(database)),
 		Allowance: v1alpha1.AllowForeignDatabases, Database: database}
@@ -136,7 +130,6 @@ func schemaNeeds(field, schema string) []need {
 	return []need{{Field: field, What: fmt.Sprintf("%s is a schema of the system", ident(schema)), Allowance: v1alpha1.AllowSystemSchemas}}
 }
 
-// parameterNeed is the need to set or reset a parameter of a role.
 func parameterNeed(name string) need {
 	return need{
 		Field: "spec.forProvider.configuration", What: fmt.Sprintf("the parameter %s is not known as one that every user may set", name),

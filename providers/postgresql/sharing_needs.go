@@ -23,7 +23,6 @@ var privilegedAttributes = []struct {
 	{"bypassRLS", v1alpha1.AllowBypassRLS, func(p v1alpha1.RoleParameters) *bool { return p.BypassRLS }},
 }
 
-// roleNeeds are the needs of a Role.
 func roleNeeds(p v1alpha1.RoleParameters) []need {
 	var out []need
 	for _, a := range privilegedAttributes {
@@ -49,7 +48,6 @@ func newOwnerNeeds(p v1alpha1.RoleParameters) []need {
 	return []need{roleNeed("spec.forProvider.reassignOwnedTo", *p.ReassignOwnedTo)}
 }
 
-// resetNeeds are the needs to reset the parameters of a role that are not listed.
 func (s roleState) resetNeeds(p v1alpha1.RoleParameters) []need {
 	if p.Configuration == nil {
 		return nil
@@ -67,7 +65,7 @@ func (s roleState) resetNeeds(p v1alpha1.RoleParameters) []need {
 	return out
 }
 
-// creationNeeds are the needs of a creation. Those that forProvider alone does not have come from initProvider.
+// Needs that forProvider alone does not have come from initProvider.
 func creationNeeds(initial, params []need) []need {
 	for i, n := range initial {
 		if !slices.Contains(params, n) {
@@ -77,8 +75,7 @@ func creationNeeds(initial, params []need) []need {
 	return initial
 }
 
-// databaseNeeds are the needs of a Database. The user of the configuration is the owner of a
-// database without one.
+// The user of the configuration is the owner of a database without one.
 func databaseNeeds(p v1alpha1.DatabaseParameters, user string) []need {
 	var out []need
 	if p.Owner != nil && *p.Owner != user {
@@ -92,7 +89,6 @@ func databaseNeeds(p v1alpha1.DatabaseParameters, user string) []need {
 
 const defaultTablespace = "pg_default"
 
-// copyNeeds are the needs of the creation of a Database.
 func copyNeeds(p v1alpha1.DatabaseParameters) []need {
 	if p.Template == nil {
 		return nil
@@ -102,8 +98,7 @@ func copyNeeds(p v1alpha1.DatabaseParameters) []need {
 	return []need{n}
 }
 
-// locationNeeds are the needs of what is in a database. Without one, the managed resource is
-// invalid.
+// Without a database, the managed resource is invalid.
 func locationNeeds(database *string) []need {
 	if database == nil {
 		return nil
@@ -111,11 +106,10 @@ func locationNeeds(database *string) []need {
 	return []need{databaseNeed("spec.forProvider.database", *database)}
 }
 
-// schemaOwners are roles that may own a schema beside those of the namespace: the user of the
-// configuration, and the role that stands for the owner of the database.
+// These roles may own a schema beside the roles of the namespace: the user of the configuration, and the role that
+// stands for the owner of the database.
 func schemaOwners(user string) []string { return []string{user, "pg_database_owner"} }
 
-// needsOfSchema are the needs of a Schema with a name.
 func needsOfSchema(name string, p v1alpha1.SchemaParameters, user string) []need {
 	out := append(locationNeeds(p.Database), schemaNeeds("the name", name)...)
 	if p.Owner != nil && !slices.Contains(schemaOwners(user), *p.Owner) {
@@ -124,8 +118,8 @@ func needsOfSchema(name string, p v1alpha1.SchemaParameters, user string) []need
 	return out
 }
 
-// extensionNeeds are the needs of an Extension with a name. Its script runs as the user of the
-// configuration, and its functions may run code or open files and connections on the server.
+// Its script runs as the user of the configuration, and its functions may run code or open files and connections on the
+// server.
 func extensionNeeds(name string, p v1alpha1.ExtensionParameters) []need {
 	out := append(locationNeeds(p.Database), schemaNeeds("spec.forProvider.schema", valueOr(p.Schema, ""))...)
 	what := fmt.Sprintf("the server does not trust the extension %s", ident(name))
@@ -138,7 +132,6 @@ func extensionNeeds(name string, p v1alpha1.ExtensionParameters) []need {
 	})
 }
 
-// grantNeeds are the needs of a Grant.
 func grantNeeds(p v1alpha1.GrantParameters) []need {
 	var out []need
 	if p.Role != nil && *p.Role != publicRole {
