@@ -100,7 +100,6 @@ func endOf(text string, from int) int {
 	return len(text)
 }
 
-// They compare two values line by line.
 func withoutHunks(text string) string {
 	if !strings.Contains(text, "\n@@ ") {
 		return text

@@ -222,7 +222,6 @@ func problemPrefix(step plan.Step, why plan.Reason) string {
 	return out
 }
 
-// It is for a node with a failed request.
 func problemOf(err error) plan.Problem {
 	reason, message := kube.ClassifyError(err)
 	return plan.Problem{Reason: plan.Reason(reason), Message: message}

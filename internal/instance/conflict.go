@@ -59,7 +59,6 @@ func (r *Reconciler) stringDataConflicts(ctx context.Context, step plan.Step, cu
 	return fields, nil
 }
 
-// The fields are left to other managers.
 func withoutOmitted(step plan.Step) *unstructured.Unstructured {
 	if len(step.OmitFields) == 0 {
 		return step.Object

@@ -138,7 +138,6 @@ func (r *Reconciler) observeNeeds(s *reconcileState) bool {
 	return found
 }
 
-// The objects aren't the instance's.
 func (s *reconcileState) readNeed(need plan.Need) plan.Lookup {
 	if !need.Multiple {
 		found, state := s.lease.Object(need.Kind, need.Namespace, need.Name)

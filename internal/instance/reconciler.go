@@ -77,7 +77,6 @@ type Decided func(instance object.Key, facts plan.Facts, p plan.Plan)
 // with.
 func (r *Reconciler) SetComposer(c Composer) { r.composer.Store(&c) }
 
-// One reconcile of one instance has gathered and decided this so far.
 type reconcileState struct {
 	key      object.Key
 	instance *unstructured.Unstructured
@@ -240,7 +239,6 @@ func (r *Reconciler) ownerOf(instance *unstructured.Unstructured) inventory.Owne
 	return owner.Recognizing(r.Keys, instance, takenOver)
 }
 
-// The lease is opened, too.
 func (r *Reconciler) chooseComposer(ctx context.Context, s *reconcileState) reconcile.Result {
 	composer := r.composer.Load()
 	if composer == nil {

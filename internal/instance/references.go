@@ -47,7 +47,6 @@ func (r *Reconciler) readReference(s *reconcileState, ref Reference) (*unstructu
 	return found, nil
 }
 
-// The instance is being deleted.
 func (r *Reconciler) observeRemainingReferences(ctx context.Context, s *reconcileState, remains *plan.Remaining) {
 	for _, ref := range r.Dialect.References(s.instance) {
 		matches := func(o *unstructured.Unstructured) bool { return object.KeyOf(o) == ref.key() }

@@ -31,7 +31,6 @@ func (r *Reconciler) report(ctx context.Context, s *reconcileState) reconcile.Re
 	return r.reportSummary(ctx, s)
 }
 
-// It is report without what comes once in a reconcile.
 func (r *Reconciler) reportSummary(ctx context.Context, s *reconcileState) reconcile.Result {
 	summary := plan.Summarize(s.plan, s.facts.Now)
 	if s.inventoryProblem.Reason != "" {

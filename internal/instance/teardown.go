@@ -231,7 +231,6 @@ func (r *Reconciler) deletionPolicy(ctx context.Context, s *reconcileState) (rep
 	return s.memory.policy, nil
 }
 
-// It reads what the watch has not delivered.
 func (r *Reconciler) policyOfEarlierRevisions(ctx context.Context, s *reconcileState) (report.Policy, error) {
 	orphaned, err := r.Cluster.WasOrphaned(ctx, s.instance)
 	if apierrors.IsForbidden(err) && r.isDeletedWithNamespace(ctx, s) {

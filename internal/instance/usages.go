@@ -42,7 +42,6 @@ func (r *Reconciler) observeUsages(s *reconcileState, remains *plan.Remaining, o
 	return true
 }
 
-// Nothing of the instance is to be deleted.
 func (r *Reconciler) forgetUsages(key object.Key, m *memory) {
 	if r.Usages != nil && (m == nil || m.usagesSubscribed) {
 		r.Usages.Forget(key)

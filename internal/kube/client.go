@@ -54,9 +54,9 @@ func (c *Client) resource(ctx context.Context, gvk schema.GroupVersionKind, name
 	return resource{c.dynamic.Resource(r.GVR)}, nil
 }
 
-// createOnlyVersion is a resource version that no object ever has. It makes a server-side
-// apply a creation: an object that does not exist is created, and one that exists answers
-// Conflict, whoever manages it. So no object is adopted by accident.
+// createOnlyVersion is a resource version that no object ever has. It makes a server-side apply a creation: an object
+// that does not exist is created, and one that exists answers Conflict, whatever manager it has. So no object is
+// adopted by accident.
 const createOnlyVersion = "1"
 
 // Create applies an object that does not exist yet. An existing object of that name is left

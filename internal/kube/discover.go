@@ -235,7 +235,7 @@ func (k *Kinds) firstServed(ctx context.Context, gk schema.GroupKind, versions [
 }
 
 // preferredByDiscovery reads the versions of a group from discovery. A version may have the kind while its aggregated
-// API server is down, so that is an error, not the answer that no version serves it.
+// API server is down: an error, not the answer that no version serves it.
 func (k *Kinds) preferredByDiscovery(ctx context.Context, gk schema.GroupKind) (schema.GroupVersionKind, error) {
 	group, down, err := k.group(ctx, gk.Group)
 	if err != nil {

@@ -40,7 +40,6 @@ const (
 	BuiltIn
 )
 
-// Aggregated API servers are others.
 func (s Server) isLocal() bool { return s != Aggregated }
 
 // hasOwnKinds reports whether a version of a group is known to have kinds without a CustomResourceDefinition. That it

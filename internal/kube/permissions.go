@@ -171,7 +171,6 @@ func (c *Client) notifyPermissionsChange() {
 	}
 }
 
-// The rules were read at since or later.
 func (c *Client) grantedRules(ctx context.Context, namespace string, since time.Time) ([]rbacv1.PolicyRule, error) {
 	c.permissions.mu.Lock()
 	found, known := c.permissions.granted[namespace]

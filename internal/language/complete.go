@@ -59,7 +59,6 @@ func (c *Checked) Complete(name string, text *Text, at Position) []Item {
 	return out[:min(len(out), maxItems)]
 }
 
-// It goes from a byte to the place.
 func (p *place) rangeBefore(from int) Range {
 	return Range{Start: p.text.Position(from), End: p.text.Position(p.offset)}
 }

@@ -90,7 +90,6 @@ func (c *Checked) definitionOfName(name string, p place) []Location {
 	return c.definitionOfIterator(p, found.Ref.Root, here)
 }
 
-// The iterator is of the resource around an expression.
 func (c *Checked) definitionOfIterator(p place, name string, here func(object.Path) []Location) []Location {
 	steps := p.path.Segments()
 	if len(steps) < 3 {

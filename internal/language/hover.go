@@ -8,8 +8,7 @@ import (
 )
 
 // Hover says what is at a position of a text that may be newer than the checked one, in Markdown: of a name in an
-// expression its type and documentation, of a field what its kind's schema says of it. It is empty if there is nothing
-// to say.
+// expression its type and documentation, of a field what its schema says. It may be empty.
 func (c *Checked) Hover(name string, text *Text, at Position) (markdown string, of Range) {
 	if len(text.text) > MaxTextBytes {
 		return "", of
@@ -36,7 +35,6 @@ func (c *Checked) Hover(name string, text *Text, at Position) (markdown string, 
 	return describeField(last, s), p.word()
 }
 
-// It is the range of the name.
 func (p *place) word() Range {
 	from, to := p.offset, p.offset
 	isPart := func(c byte) bool { return isName(c) || c == '-' || c == '.' || c == '/' }

@@ -13,16 +13,14 @@ import (
 	"github.com/espalier-dev/espalier/internal/source"
 )
 
-// It is at a byte of a text.
 type place struct {
 	text   *Text
 	offset int
 	// line is the text of the line up to the byte, and first the line that the document begins at.
 	line  string
 	first int
-	// document is the one around the byte; nil if it cannot be read even without the line. path is the field there.
-	// isName says that the byte is on its name, and isNew that the name is being written: it is not in the document
-	// yet, and path is its parent's.
+	// document is the one around the byte; nil if unreadable even without the line. path is the field there. isName:
+	// the byte is on its name. isNew: that is being written, not in the document, and path is its parent's.
 	document      *source.Document
 	path          object.Path
 	isName, isNew bool

@@ -88,7 +88,6 @@ func (g *Guard) findUsers(lease Lease, key object.Key) (users []string, known bo
 	return users, known
 }
 
-// The configuration is of this kind.
 func (g *Guard) refersTo(o *unstructured.Unstructured, config string) bool {
 	kind, _, _ := unstructured.NestedString(o.Object, "spec", "providerConfigRef", "kind")
 	name, _, _ := unstructured.NestedString(o.Object, "spec", "providerConfigRef", "name")
@@ -110,7 +109,6 @@ func inUseMessage(users []string) string {
 		"Or have them refer to another configuration, in spec.providerConfigRef"
 }
 
-// It records one event.
 func (g *Guard) reportUsers(ctx context.Context, config *writer.Object, users []string) reconcile.Result {
 	text := inUseMessage(users)
 	before, _, _ := unstructured.NestedString(config.Object, "status", "message")

@@ -107,7 +107,6 @@ func (p publication) isUnread(stored *unstructured.Unstructured) bool {
 	return p.read == nil || p.read.GetResourceVersion() != stored.GetResourceVersion()
 }
 
-// It is applied.
 func (p publication) secret() *unstructured.Unstructured {
 	data := make(map[string]any, len(p.connection))
 	for key, value := range p.connection {

@@ -168,7 +168,6 @@ func (r *Reconciler) connect(ctx context.Context, s *reconcileState) reconcile.R
 	return reconcile.Result{}
 }
 
-// The client identifies the external resource.
 func (r *Reconciler) openSession(ctx context.Context, s *reconcileState) (err error) {
 	if s.session, err = r.connectClient(ctx, s); err != nil {
 		return err
@@ -222,7 +221,6 @@ func (r *Reconciler) forget(key object.Key) {
 	}
 }
 
-// The fields follow from the stored objects.
 func (s *reconcileState) update(r *Reconciler) {
 	s.state.Resource = execute.ReadResource(s.object, max(r.PollInterval, r.Port.PollInterval))
 	if !execute.HasPollInterval(s.object) {

@@ -101,7 +101,6 @@ func (s *reconcileState) progress(conditions condition.Set, step operation.Step)
 	return condition.ProgressOf(ready, false)
 }
 
-// The external resource is known not to be as wanted.
 func (s *reconcileState) isChangePending(step operation.Step) bool {
 	reported, _, _ := unstructured.NestedInt64(s.object.Object, "status", "observedGeneration")
 	isNew := step.Synced.Reason != "" && reported != s.object.GetGeneration()

@@ -117,7 +117,6 @@ func (r *Reconciler) patch(ctx context.Context, s *reconcileState, change map[st
 	})
 }
 
-// The answer replaces it.
 func (r *Reconciler) writeResource(s *reconcileState, do func() (*unstructured.Unstructured, error)) error {
 	o := &writer.Object{Unstructured: s.object}
 	err := r.writer().Write(o, do)

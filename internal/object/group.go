@@ -24,8 +24,7 @@ func CheckComposable(kind schema.GroupKind) string {
 }
 
 // IsOwnGroup reports whether an API group is one of Espalier's own. No definition can have its kind there: a writer of
-// these groups may be trusted like their installer, and a kind named like a provider's would keep that from being
-// installed.
+// these groups may be trusted like their installer, and a provider's kind could be blocked by name.
 func IsOwnGroup(group string) bool {
 	return slices.Contains(ownGroups, group) || strings.HasSuffix(group, ".aws.espalier.dev")
 }

@@ -60,7 +60,6 @@ type refusedInstance struct {
 // maxRefusedInstances bounds how many refused instances a message names.
 const maxRefusedInstances = 3
 
-// It returns a message about them.
 func (m *Migration) retryRefused() string {
 	var texts []string
 	for _, o := range m.refused {

@@ -162,7 +162,6 @@ func notOwned(format string, args ...any) Readiness {
 	return Readiness{Reason: NotOwned, Message: fmt.Sprintf(format, args...)}
 }
 
-// The kind's former CustomResourceDefinition is being deleted.
 func terminating() Readiness {
 	return Readiness{Unknown: true, Reason: Terminating, Message: "waiting for the former CustomResourceDefinition to be deleted; it is recreated then"}
 }

@@ -47,7 +47,6 @@ func Parse(text string) ([]*Document, []Problem) {
 	return out, problems
 }
 
-// They go from first to before end.
 type part struct{ first, end int }
 
 // A separator is a line that begins with three hyphens and a space, or has nothing else.

@@ -117,7 +117,6 @@ func (c *Causes) first() *Event {
 	return c.events[0]
 }
 
-// They are the causes that are not the parent.
 func (c *Causes) links() []trace.Link {
 	if c == nil {
 		return nil

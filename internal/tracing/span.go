@@ -11,8 +11,7 @@ import (
 // Span is the span of a part of a reconcile. The zero value is none.
 type Span struct{ span trace.Span }
 
-// IsRecording reports whether the spans of a context are recorded. Where it is false, callers need not compute
-// attributes.
+// IsRecording reports whether the spans of a context are recorded. If not, callers need not compute attributes.
 func IsRecording(ctx context.Context) bool {
 	return reconcileOf(ctx) != nil && trace.SpanFromContext(ctx).IsRecording()
 }

@@ -73,8 +73,7 @@ func (w *Workspace) checkCompositions() {
 	}
 }
 
-// It reports functions that are not built in and have no Function in the files: whether anything serves them is
-// unknown.
+// It reports functions that are neither built in nor have a Function in the files: they might not be served.
 func (w *Workspace) warnOfFunctions(d *Document, c *v1.Composition) {
 	known := slices.Collect(maps.Keys(functions.BuiltIn()))
 	for _, f := range w.Documents(functionKind) {

@@ -34,7 +34,6 @@ func (w *Workspace) Diagrams() []Diagram {
 	return out
 }
 
-// The steps of a pipeline come one after the other.
 func (w *Workspace) drawComposition(c *v1.Composition) diagram.Diagram {
 	composite := schema.FromAPIVersionAndKind(c.Spec.CompositeTypeRef.APIVersion, c.Spec.CompositeTypeRef.Kind)
 	p := &pipelineDrawing{w: w, composite: composite}
@@ -87,7 +86,6 @@ func (p *pipelineDrawing) addGraph(step string, input map[string]any) {
 	}
 }
 
-// The field is of the composite; the composed resource reads or writes it.
 type flow struct{ resource, field string }
 
 // A resource that reads a field of the composite depends on the resource that writes it: the edge has the field's name.

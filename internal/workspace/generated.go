@@ -67,7 +67,6 @@ func originInGraph(generated string, s *v1alpha1.Schema, c *apiextensionsv1.Cust
 	}
 }
 
-// The names are in the field names.
 func originInComposite(generated, names string, x *v1.CompositeResourceDefinition, c *apiextensionsv1.CustomResourceDefinition) object.Path {
 	found := generatedField.FindStringSubmatch(generated)
 	if found == nil {

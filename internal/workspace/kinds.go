@@ -145,7 +145,6 @@ func (w *Workspace) corrected(files []*File) []*File {
 	return out
 }
 
-// It is served instead of one that is not.
 func kindMeant(gvk schema.GroupVersionKind, kind object.KindInfo) schema.GroupVersionKind {
 	if len(kind.Versions) > 0 {
 		return schema.FromAPIVersionAndKind(kind.Versions[0], gvk.Kind)
@@ -163,7 +162,6 @@ func (w *Workspace) NamespaceOf(d *Document, otherwise string) string {
 	return cmp.Or(d.Object.GetNamespace(), otherwise)
 }
 
-// A compiler asks for the kinds.
 func (w *Workspace) lookUp(used []schema.GroupVersionKind) graph.Kinds {
 	out := graph.Kinds{}
 	for _, gvk := range used {

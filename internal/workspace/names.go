@@ -60,7 +60,6 @@ func kindsOf(c *apiextensionsv1.CustomResourceDefinition, own bool) []Kind {
 	return out
 }
 
-// Users define kinds in such a kind.
 func isDefinition(gk schema.GroupKind) bool {
 	return slices.Contains(graphKinds, gk) || gk == compositeDefinitionKind || gk == compositionKind
 }

@@ -74,7 +74,6 @@ func (w *Workspace) checkLabels(d *Document) {
 	}
 }
 
-// A compiler has found the error already.
 func (w *Workspace) hasError(d *Document, path object.Path) bool {
 	at := d.Range(path)
 	return slices.ContainsFunc(w.findings, func(f Finding) bool {
@@ -121,7 +120,6 @@ func quoted(v any) string {
 	return fmt.Sprint(v)
 }
 
-// Kubernetes writes it so in a path.
 var unquotedKey = regexp.MustCompile(`\[([^\]"]*[^\]"0-9][^\]"]*)\]`)
 
 func pathOf(path string) object.Path {

@@ -33,7 +33,6 @@ func (w *Workspace) warnOfGroup(d *Document, group string) {
 	}
 }
 
-// The CustomResourceDefinition is generated from the definition.
 func isOf(c *apiextensionsv1.CustomResourceDefinition, d *Document) bool {
 	controller := metav1.GetControllerOfNoCopy(c)
 	return crd.BelongsTo(c, object.Definition{Name: d.Object.GetName(), Namespace: d.Object.GetNamespace()}) ||

@@ -102,7 +102,6 @@ func (w *Workspace) rulesOf(gvk schema.GroupVersionKind) *rules {
 	return w.rules[gvk]
 }
 
-// They are what the API server refuses.
 func checkCRD(o *unstructured.Unstructured) (*apiextensionsv1.CustomResourceDefinition, diag.List) {
 	c := &apiextensionsv1.CustomResourceDefinition{}
 	var out diag.List

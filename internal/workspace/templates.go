@@ -100,7 +100,6 @@ func (c stepCheck) namespace(t functions.Template, kind string, isNamespaced boo
 	}
 }
 
-// A patch reads or writes the field.
 func (c stepCheck) field(f functions.Field, composed schema.GroupVersionKind, kind object.KindInfo) {
 	of := composed.Kind
 	if f.OfComposite {
@@ -150,7 +149,6 @@ func missingField(s *spec.Schema, path fieldpath.Path) (because, nearest string,
 	return "", "", false
 }
 
-// Its values have neither fields nor items.
 func isScalar(s *spec.Schema) bool {
 	isIntOrString, _ := s.Extensions.GetBool("x-kubernetes-int-or-string")
 	preserves, _ := s.Extensions.GetBool("x-kubernetes-preserve-unknown-fields")

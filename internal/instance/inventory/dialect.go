@@ -10,7 +10,6 @@ import (
 	"github.com/espalier-dev/espalier/internal/object"
 )
 
-// They name the tree that the children of an instance belong to.
 func treeLabels(d object.Dialect, instance *unstructured.Unstructured) map[string]string {
 	switch d {
 	case object.CompositeDialect:

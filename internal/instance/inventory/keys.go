@@ -79,7 +79,6 @@ func (k Keys) sign(message []byte) (id, signature string) {
 	return k.current, base64.RawURLEncoding.EncodeToString(k.byID[k.current](message))
 }
 
-// The key with the id has made a valid signature.
 func (k Keys) verifies(message []byte, id, signature string) bool {
 	mac, known := k.byID[id]
 	if !known {

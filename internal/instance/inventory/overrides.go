@@ -98,7 +98,6 @@ func (o Overrides) AllowsForceDelete() bool { return o.ForceDelete != v1alpha1.O
 // AllowsRevision reports whether an instance may select its revision.
 func (o Overrides) AllowsRevision() bool { return o.Revision == v1alpha1.OverrideAllow }
 
-// The definition sets another policy for the object.
 func (o Overrides) allowsPolicy(instance, definition v1alpha1.DeletionPolicy) bool {
 	switch o.DeletionPolicy {
 	case v1alpha1.OverrideNone:

@@ -97,7 +97,6 @@ func InstanceOf(child *unstructured.Unstructured) (key object.Key, version strin
 	return object.Key{}, "", false
 }
 
-// The labels are of the graph dialect.
 func graphInstanceOf(child *unstructured.Unstructured) (key object.Key, version string, ok bool) {
 	key = object.Key{
 		Group: label(child, v1alpha1.InstanceGroupLabel), Kind: label(child, v1alpha1.InstanceKindLabel),

@@ -64,7 +64,6 @@ func (o Owner) Mark(child *unstructured.Unstructured, at Place) {
 	m.set(child, version)
 }
 
-// The text is too long for a label.
 func annotateFull(annotations map[string]string, key, text string) {
 	if object.LabelValue(text) != text {
 		annotations[key] = text

@@ -13,8 +13,7 @@ import (
 	"github.com/espalier-dev/espalier/internal/kube/ownership"
 )
 
-// role is what an object is to an engine that has updated it: an update doesn't show on behalf of which object it was
-// made.
+// role is what an object is to an engine that has updated it: an update doesn't show its purpose.
 type role struct {
 	// instance says that the object is an instance of the engine, and wanted that its parent's
 	// desired state was written to it.

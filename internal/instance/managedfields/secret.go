@@ -18,7 +18,6 @@ const (
 	stringDataField = "stringData"
 )
 
-// Such an entry is of the objects which this program applies.
 func isOwn(manager string, operation metav1.ManagedFieldsOperationType, subresource string) bool {
 	return manager == v1alpha1.ChildManager && operation == metav1.ManagedFieldsOperationApply && subresource == ""
 }
@@ -61,7 +60,6 @@ func restoreStringData(o *unstructured.Unstructured, entry metav1.ManagedFieldsE
 	return entry, true
 }
 
-// It moves the members below one top-level field below another.
 func moved(set *fieldpath.Set, from, to string) *fieldpath.Set {
 	below := set.WithPrefix(fieldpath.FieldNameElement(from))
 	rest, cut := ownership.Split(set, ownership.Path(from))

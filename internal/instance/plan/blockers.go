@@ -161,12 +161,10 @@ func (r Remaining) childBlocker(c target, nested report.Deletion) *report.Blocke
 	return blocker
 }
 
-// The object shows nothing that blocks it.
 func (r Remaining) unresponsiveBlocker(c target) *report.Blocker {
 	return r.newBlocker(c, report.OutOfReach, "is being deleted without progress; the controller of its kind may not be running", c.GetDeletionTimestamp().Time)
 }
 
-// The delay passes before the blocker is reported.
 func (r Remaining) finalizerBlocker(c target) (blocker *report.Blocker, delay time.Duration) {
 	t := r.attemptsOf(c)
 	finalizers := t.Finalizers
@@ -247,7 +245,6 @@ func externalDeletionMessage(o *unstructured.Unstructured) string {
 	return "the external resource still exists"
 }
 
-// The kind's objects can't be read.
 func (r Remaining) unreadableKindBlocker(gvk schema.GroupVersionKind, unreadable Unreadable) report.Blocker {
 	reason := report.OutOfReach
 	switch unreadable.Reason {

@@ -175,9 +175,8 @@ func (s *Step) deferForContest(retry time.Duration) {
 
 const contestedPrefix = "another manager keeps overwriting "
 
-// ContestedField reads from the message of a problem DriftContested of an object which field is contested. It is empty
-// if the message leaves it out, as it may come from a Secret. A status contains the message alone, also that of an
-// earlier release.
+// ContestedField reads the contested field from the message of a problem DriftContested of an object. It is empty if
+// the message omits it, as it may come from a Secret. A status has only the message, also an earlier release's.
 func ContestedField(message string, o *unstructured.Unstructured) object.Path {
 	_, text, _ := strings.Cut(message, contestedPrefix)
 	text, _, found := strings.Cut(text, " of "+object.KeyOf(o).String())

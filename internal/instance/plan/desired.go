@@ -156,7 +156,6 @@ func (l SkipCause) String() string {
 	return text
 }
 
-// Its object carries it.
 func (n Node) place() inventory.Place {
 	return inventory.Place{Node: n.origin(), Item: n.Item, Layer: n.Layer, DependsOn: n.DependsOn, DeleteAfter: n.DeleteAfter, OnDelete: n.OnDelete}
 }

@@ -44,7 +44,6 @@ func others(duplicates []int, i int) []int {
 // maxDuplicates bounds the nodes that a message names.
 const maxDuplicates = 5
 
-// The verb agrees with their number.
 func describeNodes(which []int, nodes []Node) string {
 	if len(which) == 1 {
 		return "node " + nodes[which[0]].ID + " renders"

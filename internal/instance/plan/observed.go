@@ -33,7 +33,6 @@ func AsObserved(o, before *unstructured.Unstructured) *unstructured.Unstructured
 // The controllers of a composite record its composed resources in these fields; see internal/composition/xrd.
 var recordedFields = []object.Path{"spec.resourceRefs", "spec.crossplane.resourceRefs"}
 
-// These fields state what is desired.
 func desiredFields(o *unstructured.Unstructured) map[string]any {
 	out := maps.Clone(o.Object)
 	delete(out, "metadata")

@@ -171,7 +171,6 @@ func decide(node Node, preserved preservation, facts Facts, history History, own
 	return step
 }
 
-// It does nothing about the node, and has its settings.
 func keepStep(node Node) Step {
 	return Step{
 		Node: node.ID, Action: Keep, Current: node.Observed, Ready: node.Ready, Unready: node.Unready,

@@ -87,7 +87,6 @@ func (r Reason) isFailure() bool {
 	return r.IsError() || r == Unavailable || r == WaitingForKind || r == WaitingForNamespace
 }
 
-// They cause it for these inputs.
 func (r Reason) isOfExpressions() bool {
 	return r == EvaluationFailed || r == TooManyItems || r == LimitExceeded || r == DuplicateItems
 }

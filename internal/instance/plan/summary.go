@@ -129,7 +129,6 @@ func (s Summary) WithInventoryProblem(problem Problem) Summary {
 	return s
 }
 
-// It is prefixed with the node's name.
 func (s Step) problem() Problem {
 	switch {
 	case s.Action == Skip, s.Action == Keep && s.Ready, s.Action == Correct && s.Ready:

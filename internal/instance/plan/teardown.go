@@ -275,7 +275,6 @@ func (t *teardown) addForeignFinalizerBlocker() {
 	t.blockers = append(t.blockers, *blocker)
 }
 
-// It decides whether the deletion is done, and what to report.
 func (t *teardown) finish() {
 	t.Done = t.hasOurFinalizer() && !t.incomplete && !t.marking && len(t.remaining) == 0 && len(t.blockers) == 0 && t.mayRemoveFinalizer()
 	d := t.deletionStatus()

@@ -71,7 +71,6 @@ type usageOrder struct {
 	before map[string]map[string]bool
 }
 
-// The first node is deleted before the second.
 type usageEdge struct{ first, second string }
 
 // The order is fixed.
@@ -134,12 +133,10 @@ func (t *usageOrder) reaches(from, to string) bool {
 	return visit(from)
 }
 
-// Such a node is deleted before itself.
 func (t *usageOrder) isInCycle(node string) bool {
 	return slices.ContainsFunc(t.edges, func(e usageEdge) bool { return e.first == node && t.reaches(e.second, node) })
 }
 
-// The dropped edges are part of a cycle.
 func (t *usageOrder) dropCycles() {
 	kept := slices.DeleteFunc(slices.Clone(t.edges), func(e usageEdge) bool { return t.reaches(e.second, e.first) })
 	t.edges, t.before = nil, map[string]map[string]bool{}

@@ -32,7 +32,6 @@ func Waiting(waits []Wait, now time.Time) []report.Waiting {
 	return out
 }
 
-// The list of waits is cut after them.
 func mostImportant(waits []Wait) []Wait {
 	rank, seen := map[WaitKey]int{}, map[string]bool{}
 	for _, w := range waits {

@@ -174,7 +174,6 @@ func (c call) admit(o, old *unstructured.Unstructured) (*unstructured.Unstructur
 	return out, c.refusal(o, problems)
 }
 
-// It replaces the server, which does not check the CustomResourceDefinition.
 func (c call) admitDefinition(o, old *unstructured.Unstructured) (*unstructured.Unstructured, *answer) {
 	if old != nil && apiequality.Semantic.DeepEqual(o.Object["spec"], old.Object["spec"]) {
 		return o, nil

@@ -121,7 +121,6 @@ func (c call) isApply() bool {
 	return types.PatchType(c.request.Header.Get("Content-Type")) == types.ApplyYAMLPatchType
 }
 
-// It sets dryRun.
 func (c call) dryRunQuery() url.Values {
 	q := c.query()
 	q.Set("dryRun", metav1.DryRunAll)
@@ -233,7 +232,6 @@ func (c call) createInstalled(o *unstructured.Unstructured) (*unstructured.Unstr
 	return fm.update(empty, o, q.Get("fieldManager")), nil, nil
 }
 
-// The object can then be created.
 func (c call) withoutPreconditions(body []byte) []byte {
 	o := map[string]any{}
 	if json.Unmarshal(body, &o) != nil {
@@ -348,8 +346,7 @@ func (c call) delete(e *entry, body []byte) (answer, error) {
 			return a, err
 		}
 	}
-	// The finalizers of the garbage collector are not added, which it would remove after it has dealt with the
-	// dependents.
+	// No finalizers of the garbage collector are added: it would remove them after it has dealt with the dependents.
 	if len(current.GetFinalizers()) == 0 {
 		c.overlay.setPlanned(e, nil)
 		return answer{code: http.StatusOK, raw: []byte(`{"apiVersion":"v1","kind":"Status","status":"Success"}`)}, nil

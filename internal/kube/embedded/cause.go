@@ -67,7 +67,7 @@ func explain(dir, said string, before int64) string {
 			c, known = lastCause(logged)
 		}
 		if !known {
-			c, known = causeOf(tryToWrite(dir)) // if the disk is full, the log may not have it
+			c, known = causeOf(tryToWrite(dir)) // if the disk is full, the log might lack it
 		}
 		if known { // stacks explain nothing more
 			reason, detail = c.err.Error(), "\nits log is "+logFile(dir)

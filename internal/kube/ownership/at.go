@@ -7,10 +7,9 @@ import (
 	"sigs.k8s.io/structured-merge-diff/v6/fieldpath"
 )
 
-// EntriesAt returns the entries that own the value at a path of an object, or something in it; if there are none, the
-// owners of something around it as a whole: the writer of an empty map owns what other managers add only if the map is
-// atomic; then nobody owns its content. Steps are names of fields, and indexes of list items, which an entry may know
-// by their keys.
+// EntriesAt returns the entries that own the value at a path of an object, or something in it; else the owners of
+// something around it as a whole: the writer of an empty map owns what other managers add only if the map is atomic;
+// then nobody owns its content. Steps are field names, and indexes of list items, which entries may know by keys.
 func EntriesAt(o *unstructured.Unstructured, path []any) []Entry {
 	var exact, around []Entry
 	for e := range Entries(o) {

@@ -1,7 +1,7 @@
 // Package ownership reads which manager owns which fields of an object from metadata.managedFields, as server-side
 // apply writes them. See docs/design/0002-drift-by-field-ownership.md.
 //
-// The fields of a manager are a fieldpath.Set of structured-merge-diff, the library with which the API server writes
+// The fields of a manager are a fieldpath.Set of structured-merge-diff, the library that the API server uses to write
 // managed fields. Union, difference and intersection are the library's. This package decodes and encodes entries, finds
 // the owners of a path, and compares a set with values: which fields of a value are in it, which are not, and which of
 // them differ on the object.

@@ -201,7 +201,6 @@ func election(p ControllerOptions) []Permission {
 	)
 }
 
-// Only the given kinds are included.
 func managed(kinds []Resource) (out []Permission) {
 	for _, r := range kinds {
 		out = append(out, PermissionsFor(r.Group, r.Name, "get", "list", "patch", "update", "watch")...)

@@ -65,7 +65,6 @@ func (s *server) serve(gvk schema.GroupVersionKind, plural string, namespaced bo
 	})
 }
 
-// All versions of the kind are served.
 func (s *server) serveDefined(o *unstructured.Unstructured) {
 	c, err := crd.Decode(o)
 	if err != nil {

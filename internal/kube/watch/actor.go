@@ -155,7 +155,6 @@ func (a *actor) markKindGone(why *UnavailableError) {
 	a.emit(gone, noWriter)
 }
 
-// It increments the generation of the state.
 func (a *actor) startGeneration() {
 	a.mu.Lock()
 	defer a.mu.Unlock()

@@ -55,7 +55,8 @@ func (k *kind) remove(a *actor) {
 }
 
 // join returns the selection that serves another one: the namespace's for a single object in it, if that is watched
-// already or there are many single objects. An account that may not watch the namespace has a watch for each object.
+// already or there are many single objects. An account that is not allowed to watch the namespace has a watch for each
+// object.
 func (k *kind) join(s Selection) Selection {
 	if s.class() != "one" || s.namespace == "" {
 		return s

@@ -126,7 +126,6 @@ func (l *Lease) OwnObject(kind schema.GroupVersionKind, namespace, name string) 
 	return l.read(target, l.watch(target, true))
 }
 
-// The object's watch has this state.
 func (l *Lease) read(target Target, state State) (*unstructured.Unstructured, State) {
 	a := l.actorFor(target)
 	if a == nil || state.Reason == LimitExceeded {

@@ -95,9 +95,9 @@ func (q *Quota) counts(s Selection, namespace string) bool {
 	return !s.managed || s.isManagedIn() && s.namespace != namespace
 }
 
-// check returns why a subscriber may not have one more target, which an actor serves, or a new one if that is nil;
-// empty if it may. A target that replaces a watch of the subscriber is not refused for the number of watches. A
-// subscriber that is refused for the number of watches is woken when one has ended.
+// check returns why a subscriber is refused one more target, which an actor serves, or a new one if that is nil; empty
+// if it may. A target that replaces a watch of the subscriber is not refused for the number of watches. A subscriber
+// that is refused for the number of watches is woken when one has ended.
 func (q *Quota) check(w waiter, targets int, a *actor, replaces bool) (refusal string) {
 	q.mu.Lock()
 	defer q.mu.Unlock()
@@ -127,7 +127,6 @@ func (q *Quota) check(w waiter, targets int, a *actor, replaces bool) (refusal s
 	return fmt.Sprintf(refusal, most, limit)
 }
 
-// It counts an interest of a namespace in an actor.
 func (q *Quota) acquired(namespace string, a *actor) {
 	q.mu.Lock()
 	defer q.mu.Unlock()

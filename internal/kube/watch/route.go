@@ -82,7 +82,6 @@ func (a *actor) emit(changes []transition, writer Subscriber) {
 	}
 }
 
-// It describes a change for its span.
 func (t transition) traced(c Cause) tracing.Change {
 	change := tracing.Change{Object: c.Object, UID: uidOf(t.object()), Change: string(c.Change), At: c.ObservedAt}
 	if t.new != nil {

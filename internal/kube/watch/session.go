@@ -98,7 +98,6 @@ var (
 	_ cache.ReflectorBookmarkStore = sink{}
 )
 
-// The transformer has already made it compact.
 type compactObject struct{ unstructured.Unstructured }
 
 // Transformer makes objects compact as they arrive, so a large first list is never in memory in full size.

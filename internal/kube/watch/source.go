@@ -70,7 +70,6 @@ type reportingSource struct {
 	onOutcome func(context.Context, outcome)
 }
 
-// It ends one request.
 type outcome struct {
 	watching bool // the request left an open watch
 	err      error

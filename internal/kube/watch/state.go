@@ -28,7 +28,7 @@ type Reason string
 // The reasons.
 const (
 	WaitingForKind Reason = "WaitingForKind" // the API server does not serve it
-	Forbidden      Reason = "Forbidden"      // the user may not list or watch it
+	Forbidden      Reason = "Forbidden"      // the user is not allowed to list or watch it
 	Degraded       Reason = "Degraded"       // any other failure, for example of a conversion webhook
 	LimitExceeded  Reason = "LimitExceeded"  // a limit of Config.Quota is reached
 )

@@ -38,7 +38,6 @@ func (h *Hub) Stats() []KindStats {
 	return out
 }
 
-// They are the events of stopped watches.
 func (h *Hub) endedEvents() map[series]uint64 {
 	h.mu.RLock()
 	defer h.mu.RUnlock()

@@ -61,7 +61,6 @@ type deletionHistory struct {
 	seen        deletionSeen
 }
 
-// The watch delivers deletions in these ways.
 type deletionSeen uint8
 
 const (
@@ -140,7 +139,7 @@ func (s *store) observe(o *unstructured.Unstructured) []transition {
 
 // observeOlder handles a revision that the store already has or is past. The revision that it has is the echo of our
 // write, and changes nothing. An older one may have been written by another client between two of our writes: our
-// answer contains that change, but the writer, which does not get its own answers as events, may not have looked for
+// answer contains that change, but the writer, which does not get its own answers as events, might not have looked for
 // it. So the object is routed to all subscribers once more.
 func (s *store) observeOlder(name objectName, e entry, revision uint64) []transition {
 	switch {
@@ -209,7 +208,6 @@ func (s *store) recordWrite(o *unstructured.Unstructured, selected bool, now tim
 	return []transition{{old: e.object, new: o}}
 }
 
-// The answer says that the incarnation no longer exists.
 func (s *store) recordDeletion(name objectName, uid string, now time.Time) []transition {
 	s.mu.Lock()
 	defer s.mu.Unlock()

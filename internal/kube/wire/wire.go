@@ -167,7 +167,6 @@ func splitEvent(data []byte) (kind string, object []byte, ok bool) {
 	return string(name), object, ok
 }
 
-// It splits the stream of a watch into its events.
 type framer struct{ runtime.Framer }
 
 // NewFrameReader implements runtime.Framer.

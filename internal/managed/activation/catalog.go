@@ -40,7 +40,6 @@ func (c *Catalog) Kind(key plan.Key) (plan.Kind, error) {
 	return k.kind, k.err
 }
 
-// Each kind is opened once.
 func (c *Catalog) opened(key plan.Key) *openedKind {
 	if k := c.kinds[key]; k != nil {
 		return k
@@ -57,7 +56,6 @@ func (c *Catalog) opened(key plan.Key) *openedKind {
 	return k
 }
 
-// It is a signed apply configuration.
 func (c *Catalog) configuration(key plan.Key, activation string) (*unstructured.Unstructured, error) {
 	_, definition, err := c.Open(key.Type, key.ClusterScoped)
 	if err != nil {

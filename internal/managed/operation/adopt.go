@@ -36,7 +36,6 @@ func (s State) isNamed() bool {
 	return !s.Binding.Explicit && name != "" && !s.isStaleName() && name == s.DesiredKeyAnnotation && s.DesiredKey == s.reservedKey()
 }
 
-// The observed external resource does not belong to the managed resource.
 func (s State) refuse(conflict string) Step {
 	if conflict == s.Observed.AdoptionDenied {
 		return finish(resource.NotAllowed, conflict, recheckNotAllowed)
@@ -44,7 +43,6 @@ func (s State) refuse(conflict string) Step {
 	return finish(resource.Conflict, conflict, s.recheckInterval())
 }
 
-// The annotation names another key than the reserved one.
 func (s State) namesAnother() bool {
 	name := s.Resource.ExternalName
 	return name != "" && name == s.DesiredKeyAnnotation && s.DesiredKey.Name != "" && s.DesiredKey != s.reservedKey()
@@ -123,7 +121,6 @@ func (s State) isOpenCreation() bool {
 	return op.Failed == nil
 }
 
-// The mark on it is another owner's.
 func (s State) isForeign() bool {
 	seen := s.Observed.Mark
 	return !s.Binding.Shared && seen != nil && !s.mark().Is(seen) && seen.Owner != s.MarkOwner

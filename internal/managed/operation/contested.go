@@ -17,7 +17,6 @@ const (
 	contestedRetry = time.Hour
 )
 
-// They precede the update that has ended, and had the same content.
 func countReverted(before, ended *binding.BindingEnded) int64 {
 	if before == nil || ended.Verb != string(external.Update) || before.Verb != ended.Verb || before.Request != ended.Request {
 		return 0

@@ -239,7 +239,6 @@ func (s State) readyDuringOperation() Condition {
 	return Condition{}
 }
 
-// It is the verb as messages show an operation in progress.
 func gerund(verb string) string {
 	return map[string]string{string(external.Create): "creating", string(external.Update): "updating", string(external.Delete): "deleting"}[verb]
 }

@@ -190,7 +190,6 @@ func (s State) isConnectedForOtherName() bool {
 	return s.ExternalNameSet && s.Caps.Naming == external.CallerAssigned && s.DesiredKeyAnnotation != "" && s.DesiredKeyAnnotation != s.Binding.Ref
 }
 
-// The identity is bound already.
 func (s State) setExternalName() Step {
 	step := Step{Do: SetExternalName, Ref: external.Ref(s.Binding.Ref)}
 	if was := s.Resource.ExternalName; was != "" {

@@ -17,7 +17,6 @@ func (s State) mayHaveLostBinding() bool {
 	return s.isFindableByOwner() && !s.noneOwned()
 }
 
-// It would be found and bound.
 func (s State) isFindableByOwner() bool {
 	return s.Caps.Naming == external.ProviderAssigned && s.Caps.Findable && s.Binding.Attempts == 0
 }

@@ -137,7 +137,6 @@ func (s State) describeOwner(o binding.BindingOwner) string {
 	return fmt.Sprintf("%s %s/%s", o.Kind, o.Namespace, o.Name)
 }
 
-// The binding is changed in a copy.
 func (s State) updateBinding(change func(*binding.BindingSpec)) Step {
 	next := s.Binding.DeepCopy()
 	change(next)

@@ -14,7 +14,6 @@ import (
 	"github.com/espalier-dev/espalier/sdk/managed/resource"
 )
 
-// The answer of the call was lost.
 func (s State) resolve() Step {
 	if s.Binding.Operation.Imported {
 		return s.resolveImported()
@@ -74,7 +73,6 @@ func (s State) isUnwanted() bool {
 	return !s.Resource.Policies.Allow(resource.ActionUpdate)
 }
 
-// The creation had no effect and is no longer wanted.
 func (s State) closeWithoutEffect() Step {
 	return s.updateBinding(func(b *binding.BindingSpec) {
 		b.Operation, b.Unresolved, b.Phase, b.Retried = nil, nil, binding.BindingReserved, s.Resource.Retry
@@ -340,7 +338,6 @@ func (s State) closeUnwanted() Step {
 	return s.updateBinding(func(b *binding.BindingSpec) { b.Operation, b.Phase = nil, binding.BindingBound })
 }
 
-// The external resource is changing.
 func (s State) awaitChange() Step {
 	return Step{
 		Do: Finish, After: s.recheckInterval(), Ready: s.readyCondition(),

@@ -70,7 +70,6 @@ type Step struct {
 	Event Event
 }
 
-// It changes nothing at the external API nor in the cluster.
 func (s Step) onlyReads() bool {
 	switch s.Do {
 	case Finish, Observe, FindByMark, FindByOwner, Prepare, Poll:

@@ -22,7 +22,6 @@ var definitions = []schema.GroupVersionKind{
 	apiextensions.GroupVersion.WithKind(apiextensions.CompositionKind),
 }
 
-// The catalog is the provider's.
 func (s starter) activate(p sdk.Provider) {
 	if p.Catalog == nil {
 		return

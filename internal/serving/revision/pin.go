@@ -27,8 +27,7 @@ func PinOf(instance *unstructured.Unstructured) (pin Pin, pinned bool) {
 	return Pin{Number: n}, true
 }
 
-// AllowedPinOf is PinOf under the definition's overrides: pinned is false if the definition does not allow the
-// annotation.
+// AllowedPinOf is PinOf under the definition's overrides: pinned is false if these do not allow the annotation.
 func AllowedPinOf(instance *unstructured.Unstructured, overrides inventory.Overrides) (pin Pin, pinned bool) {
 	if !overrides.AllowsRevision() {
 		return pin, false

@@ -173,7 +173,6 @@ func countMembers(status *v1alpha1.RolloutStatus, members []Member) []v1alpha1.U
 	return unready
 }
 
-// The rollout continues with so many unready instances.
 func (w Waves) maxUnavailable(status *v1alpha1.RolloutStatus) int {
 	if w.rollout.MaxUnavailable == nil {
 		return 0
@@ -256,7 +255,6 @@ func (w Waves) complete(status *v1alpha1.RolloutStatus, now time.Time) {
 	status.Begun, status.WaveStartedAt, status.WaveReadyAt = nil, nil, nil
 }
 
-// They lead from one phase to the other.
 func phaseTransitions(before v1alpha1.RolloutPhase, status *v1alpha1.RolloutStatus) []Transition {
 	switch {
 	case status.Phase == before:

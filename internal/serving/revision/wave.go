@@ -115,7 +115,6 @@ func Reached(at *v1alpha1.RolloutStatus, namespace, name string, instance labels
 	return reachedFunc(at.Begun)(namespace, name, instance)
 }
 
-// It is Reached for many instances.
 func reachedFunc(begun []v1alpha1.BegunWave) func(namespace, name string, instance labels.Set) bool {
 	selectors := make([]labels.Selector, len(begun))
 	for i, b := range begun {
@@ -189,7 +188,6 @@ func upperBound(b v1alpha1.BegunWave) int64 {
 	return b.Below
 }
 
-// They include all positions.
 func dropRedundantBounds(status *v1alpha1.RolloutStatus) {
 	for i := range status.Begun {
 		if status.Begun[i].Below >= hashSpace {

@@ -124,7 +124,7 @@ func (a *Admission) encode(typed runtime.Object) (map[string]any, error) {
 }
 
 // common is the part that a written and the stored value share, as it is stored. What only the stored one has are zero
-// values, most of which the API server replaces by defaults.
+// values; the API server replaces most by defaults.
 func common(written, stored any) any {
 	switch w := written.(type) {
 	case map[string]any:

@@ -110,7 +110,6 @@ func (b *builder) step(action Action, key Key, crd, activation string) {
 	b.plan.Steps = append(b.plan.Steps, Step{action, key, crd, activation})
 }
 
-// These are installed and updated.
 func (b *builder) wantedKinds() {
 	for _, key := range slices.SortedFunc(maps.Keys(b.kinds), compareKeys) {
 		kind := b.kinds[key]
@@ -158,7 +157,6 @@ func (b *builder) servedState(state resource.ActivatedType, key Key, c CRD) reso
 	return state
 }
 
-// They are removed once they are not used.
 func (b *builder) unwantedKinds() {
 	for _, c := range b.Unwanted(slices.SortedFunc(maps.Values(b.CRDs), func(x, y CRD) int { return compareKeys(x.Key, y.Key) })) {
 		state := resource.ActivatedType{Type: c.Key.Type, Kind: c.Kind.GroupKind().String(), State: resource.StateDeactivated}

@@ -57,7 +57,6 @@ type Activation struct {
 
 func (a Activation) maxKinds() int { return int(cmp.Or(a.Spec.MaxKinds, resource.DefaultMaxKinds)) }
 
-// There is one for each kind of the type.
 func (a Activation) scopes() []bool {
 	var out []bool
 	for _, scope := range []resource.ActivationScope{resource.ScopeNamespaced, resource.ScopeCluster} {
