@@ -49,7 +49,7 @@ if [ -n "${ESPALIER_TEST_FULL:-}" ]; then
 	run -run='^TestSweep' "$@" ./test/crash ./test/creation ./test/... || status=1
 else
 	# The race detector only runs for packages that start goroutines. What -short skips of them runs below.
-	skipped=/dev/null run ${race:+"$race"} -short "$@" ./internal/kube/watch ./internal/kube/queue ./internal/composition/pipeline/... ./internal/manager ./internal/manager/cluster ./internal/manager/introspect ./internal/telemetry || status=1
+	skipped=/dev/null run ${race:+"$race"} -short "$@" ./internal/kube/watch ./internal/kube/queue ./internal/composition/pipeline/... ./internal/program/manager ./internal/serving/cluster ./internal/program/manager/introspect ./internal/telemetry || status=1
 	run -p=4 -parallel=8 "$@" "${slow[@]}" work || status=1
 fi
 # The control plane is tested without the race detector: compiling its dependencies for it takes longer than all tests.

@@ -9,7 +9,7 @@ import (
 	_ "time/tzdata" // images and Windows have no time zone database, which the CEL functions of timestamps need
 
 	"github.com/espalier-dev/espalier/cmd/espalier/cli"
-	"github.com/espalier-dev/espalier/internal/manager"
+	"github.com/espalier-dev/espalier/internal/program/manager"
 )
 
 func main() {

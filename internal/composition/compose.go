@@ -12,8 +12,8 @@ import (
 	"github.com/espalier-dev/espalier/internal/composition/pipeline"
 	"github.com/espalier-dev/espalier/internal/composition/revision"
 	"github.com/espalier-dev/espalier/internal/instance"
-	"github.com/espalier-dev/espalier/internal/manager/cluster"
 	"github.com/espalier-dev/espalier/internal/serving"
+	"github.com/espalier-dev/espalier/internal/serving/cluster"
 	"github.com/espalier-dev/espalier/internal/telemetry"
 )
 

@@ -12,8 +12,8 @@ import (
 	"github.com/espalier-dev/espalier/internal/composition/xrd"
 	"github.com/espalier-dev/espalier/internal/instance"
 	"github.com/espalier-dev/espalier/internal/kube/watch"
-	"github.com/espalier-dev/espalier/internal/manager/cluster"
 	"github.com/espalier-dev/espalier/internal/object"
+	"github.com/espalier-dev/espalier/internal/serving/cluster"
 )
 
 // reconcilers makes the reconcilers of composites and claims: the instance engine with the

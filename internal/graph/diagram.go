@@ -4,8 +4,8 @@ import (
 	"slices"
 	"strings"
 
-	"github.com/espalier-dev/espalier/internal/diagram"
 	"github.com/espalier-dev/espalier/internal/graph/expr"
+	"github.com/espalier-dev/espalier/internal/object/diagram"
 )
 
 // Ids in diagrams of what is no node: the instance and its status. No node can have them.

@@ -7,7 +7,7 @@ import (
 	"slices"
 	"strings"
 
-	"github.com/espalier-dev/espalier/internal/dag"
+	"github.com/espalier-dev/espalier/internal/graph/dag"
 )
 
 func connectDependencies(c *compilation) {

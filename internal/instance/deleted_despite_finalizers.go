@@ -13,7 +13,7 @@ import (
 	"github.com/espalier-dev/espalier/internal/instance/plan"
 	"github.com/espalier-dev/espalier/internal/instance/report"
 	"github.com/espalier-dev/espalier/internal/object"
-	"github.com/espalier-dev/espalier/internal/reconcile"
+	"github.com/espalier-dev/espalier/internal/telemetry/reconcile"
 )
 
 // deletedDespiteFinalizers is the last state of an instance that the API server has deleted

@@ -16,8 +16,8 @@ import (
 	"github.com/espalier-dev/espalier/internal/instance/report"
 	"github.com/espalier-dev/espalier/internal/kube"
 	"github.com/espalier-dev/espalier/internal/kube/ownership"
-	"github.com/espalier-dev/espalier/internal/reconcile"
 	"github.com/espalier-dev/espalier/internal/telemetry"
+	"github.com/espalier-dev/espalier/internal/telemetry/reconcile"
 )
 
 // reportDeletion writes the progress of the deletion to the status, if it is new, and records

@@ -27,7 +27,7 @@ import (
 	"github.com/espalier-dev/espalier/internal/kube"
 	"github.com/espalier-dev/espalier/internal/kube/watch"
 	"github.com/espalier-dev/espalier/internal/object"
-	"github.com/espalier-dev/espalier/internal/reconcile"
+	"github.com/espalier-dev/espalier/internal/telemetry/reconcile"
 	"github.com/espalier-dev/espalier/internal/testkit/signing"
 )
 

@@ -3,7 +3,7 @@ package instance
 import (
 	"github.com/espalier-dev/espalier/internal/kube/watch"
 	"github.com/espalier-dev/espalier/internal/object"
-	"github.com/espalier-dev/espalier/internal/reconcile"
+	"github.com/espalier-dev/espalier/internal/telemetry/reconcile"
 )
 
 // Release drops what is remembered of an instance, and the watches of its children: another

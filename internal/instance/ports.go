@@ -13,8 +13,8 @@ import (
 
 	"github.com/espalier-dev/espalier/internal/kube"
 	"github.com/espalier-dev/espalier/internal/kube/watch"
+	"github.com/espalier-dev/espalier/internal/kube/writer"
 	"github.com/espalier-dev/espalier/internal/object"
-	"github.com/espalier-dev/espalier/internal/writer"
 )
 
 // Cluster is the API server. A *kube.Client is one, and its comments are the contract: each

@@ -15,10 +15,10 @@ import (
 	"github.com/espalier-dev/espalier/internal/instance/report"
 	"github.com/espalier-dev/espalier/internal/kube"
 	"github.com/espalier-dev/espalier/internal/kube/watch"
+	"github.com/espalier-dev/espalier/internal/kube/writer"
 	"github.com/espalier-dev/espalier/internal/object"
 	"github.com/espalier-dev/espalier/internal/telemetry"
-	"github.com/espalier-dev/espalier/internal/tracing"
-	"github.com/espalier-dev/espalier/internal/writer"
+	"github.com/espalier-dev/espalier/internal/telemetry/tracing"
 )
 
 type removeFunc func(context.Context, *unstructured.Unstructured) error

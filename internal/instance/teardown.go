@@ -18,8 +18,8 @@ import (
 	"github.com/espalier-dev/espalier/internal/instance/report"
 	"github.com/espalier-dev/espalier/internal/kube"
 	"github.com/espalier-dev/espalier/internal/kube/watch"
-	"github.com/espalier-dev/espalier/internal/reconcile"
-	"github.com/espalier-dev/espalier/internal/writer"
+	"github.com/espalier-dev/espalier/internal/kube/writer"
+	"github.com/espalier-dev/espalier/internal/telemetry/reconcile"
 )
 
 // tearDown removes the children of a terminating instance in reverse order, and then its finalizer. It works without a

@@ -24,7 +24,7 @@ import (
 	"github.com/espalier-dev/espalier/internal/instance/usage"
 	"github.com/espalier-dev/espalier/internal/kube/watch"
 	"github.com/espalier-dev/espalier/internal/object"
-	"github.com/espalier-dev/espalier/internal/reconcile"
+	"github.com/espalier-dev/espalier/internal/telemetry/reconcile"
 )
 
 // deleted is a fixture with a and b, which depends on a, whose Web is being deleted.

@@ -8,7 +8,7 @@ import (
 	"k8s.io/apimachinery/pkg/runtime/schema"
 
 	"github.com/espalier-dev/espalier/internal/instance/plan"
-	"github.com/espalier-dev/espalier/internal/writer"
+	"github.com/espalier-dev/espalier/internal/kube/writer"
 )
 
 // A namespace that is deleted takes the Roles in it along, in no order, and nobody can create new ones. An account with

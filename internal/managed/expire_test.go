@@ -14,7 +14,7 @@ import (
 	binding "github.com/espalier-dev/espalier/api/espalier/v1alpha1"
 	"github.com/espalier-dev/espalier/internal/kube/watch"
 	"github.com/espalier-dev/espalier/internal/object"
-	"github.com/espalier-dev/espalier/internal/reconcile"
+	"github.com/espalier-dev/espalier/internal/telemetry/reconcile"
 	"github.com/espalier-dev/espalier/internal/testkit/fakekube"
 )
 

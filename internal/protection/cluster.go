@@ -10,8 +10,8 @@ import (
 
 	"github.com/espalier-dev/espalier/internal/kube"
 	"github.com/espalier-dev/espalier/internal/kube/watch"
+	"github.com/espalier-dev/espalier/internal/kube/writer"
 	"github.com/espalier-dev/espalier/internal/object"
-	"github.com/espalier-dev/espalier/internal/writer"
 )
 
 // Writer writes usages, and the label and annotation of used objects. *kube.Client implements

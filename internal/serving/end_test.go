@@ -7,7 +7,7 @@ import (
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 
 	"github.com/espalier-dev/espalier/internal/kube"
-	"github.com/espalier-dev/espalier/internal/writer"
+	"github.com/espalier-dev/espalier/internal/kube/writer"
 )
 
 // deleted is a session of a deleted definition; it has nothing else than its endings.

@@ -27,11 +27,11 @@ import (
 	"github.com/espalier-dev/espalier/internal/kube/crd"
 	"github.com/espalier-dev/espalier/internal/kube/queue"
 	"github.com/espalier-dev/espalier/internal/kube/watch"
+	"github.com/espalier-dev/espalier/internal/kube/writer"
 	"github.com/espalier-dev/espalier/internal/object"
-	"github.com/espalier-dev/espalier/internal/reconcile"
 	"github.com/espalier-dev/espalier/internal/serving/ending"
 	"github.com/espalier-dev/espalier/internal/telemetry"
-	"github.com/espalier-dev/espalier/internal/writer"
+	"github.com/espalier-dev/espalier/internal/telemetry/reconcile"
 )
 
 // Config is what the controllers of definitions need, in every dialect.

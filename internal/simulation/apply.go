@@ -20,7 +20,7 @@ import (
 	"github.com/espalier-dev/espalier/internal/diag"
 	"github.com/espalier-dev/espalier/internal/kube"
 	"github.com/espalier-dev/espalier/internal/object"
-	"github.com/espalier-dev/espalier/internal/preview"
+	"github.com/espalier-dev/espalier/internal/simulation/preview"
 )
 
 // Applied is an object of a file.

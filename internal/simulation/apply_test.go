@@ -10,7 +10,7 @@ import (
 	"k8s.io/client-go/dynamic"
 
 	"github.com/espalier-dev/espalier/internal/kube"
-	"github.com/espalier-dev/espalier/internal/preview"
+	"github.com/espalier-dev/espalier/internal/simulation/preview"
 	"github.com/espalier-dev/espalier/internal/testkit/fakekube"
 )
 

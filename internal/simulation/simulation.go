@@ -14,15 +14,13 @@ import (
 	"time"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/client-go/dynamic"
 
 	espalier "github.com/espalier-dev/espalier/api/espalier/v1alpha1"
 	"github.com/espalier-dev/espalier/internal/kube"
 	"github.com/espalier-dev/espalier/internal/kube/dryrun"
 	"github.com/espalier-dev/espalier/internal/object"
-	"github.com/espalier-dev/espalier/internal/reconcile"
-	"github.com/espalier-dev/espalier/internal/telemetry"
+	"github.com/espalier-dev/espalier/internal/telemetry/reconcile"
 )
 
 // How it is decided that the controllers have nothing to do: nothing is queued or due within the quiet
@@ -161,9 +159,3 @@ func (f *Failures) Messages() map[object.Key]string {
 	defer f.mu.Unlock()
 	return maps.Clone(f.failed)
 }
-
-// NoEvents is a telemetry.Recorder that drops all events, which would be written to the cluster.
-type NoEvents struct{}
-
-// Event implements telemetry.Recorder.
-func (NoEvents) Event(runtime.Object, telemetry.Severity, string, string) {}

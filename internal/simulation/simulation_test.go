@@ -9,7 +9,7 @@ import (
 	"time"
 
 	"github.com/espalier-dev/espalier/internal/object"
-	"github.com/espalier-dev/espalier/internal/reconcile"
+	"github.com/espalier-dev/espalier/internal/telemetry/reconcile"
 	"github.com/espalier-dev/espalier/internal/testkit/fakekube"
 )
 
@@ -111,5 +111,4 @@ func TestTheLastFailureOfEachObjectIsRecorded(t *testing.T) {
 	if len(o.failed) != 1 || o.failed[appKey] == "" {
 		t.Errorf("got %v", o.failed)
 	}
-	NoEvents{}.Event(nil, "", "", "") // has no effect
 }

@@ -27,6 +27,12 @@ type Recorder interface {
 	Event(about runtime.Object, severity Severity, reason, message string)
 }
 
+// NoEvents drops all events: those of a simulation must not be written to the cluster.
+type NoEvents struct{}
+
+// Event implements Recorder.
+func (NoEvents) Event(runtime.Object, Severity, string, string) {}
+
 // NewRecorder returns a Recorder that writes Kubernetes events.
 func NewRecorder(to events.EventRecorder) Recorder { return recorder{to} }
 

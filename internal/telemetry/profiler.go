@@ -10,8 +10,8 @@ import (
 
 	"k8s.io/apimachinery/pkg/runtime/schema"
 
-	"github.com/espalier-dev/espalier/internal/profile"
-	"github.com/espalier-dev/espalier/internal/reconcile"
+	"github.com/espalier-dev/espalier/internal/telemetry/profile"
+	"github.com/espalier-dev/espalier/internal/telemetry/reconcile"
 )
 
 // Profiler measures the costs of each kind that controllers run for. Its memory is bounded, however many kinds and

@@ -10,8 +10,8 @@ import (
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 
-	"github.com/espalier-dev/espalier/internal/backup"
-	"github.com/espalier-dev/espalier/internal/backup/archive"
+	"github.com/espalier-dev/espalier/internal/migration/backup"
+	"github.com/espalier-dev/espalier/internal/migration/backup/archive"
 	"github.com/espalier-dev/espalier/internal/testkit"
 	"github.com/espalier-dev/espalier/internal/testkit/suite"
 	"github.com/espalier-dev/espalier/providers/sandbox/cloud"

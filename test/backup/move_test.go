@@ -20,7 +20,7 @@ import (
 	"k8s.io/client-go/rest"
 
 	"github.com/espalier-dev/espalier/cmd/espalier/cli"
-	"github.com/espalier-dev/espalier/internal/backup/archive"
+	"github.com/espalier-dev/espalier/internal/migration/backup/archive"
 	"github.com/espalier-dev/espalier/internal/testkit"
 	"github.com/espalier-dev/espalier/internal/testkit/suite"
 	"github.com/espalier-dev/espalier/providers/sandbox/cloud"

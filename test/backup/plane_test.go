@@ -16,9 +16,9 @@ import (
 	"k8s.io/client-go/rest"
 
 	espalier "github.com/espalier-dev/espalier/api/espalier/v1alpha1"
-	"github.com/espalier-dev/espalier/internal/backup"
-	"github.com/espalier-dev/espalier/internal/backup/archive"
-	"github.com/espalier-dev/espalier/internal/server"
+	"github.com/espalier-dev/espalier/internal/migration/backup"
+	"github.com/espalier-dev/espalier/internal/migration/backup/archive"
+	"github.com/espalier-dev/espalier/internal/program/server"
 	"github.com/espalier-dev/espalier/internal/testkit"
 	"github.com/espalier-dev/espalier/internal/testkit/suite"
 	"github.com/espalier-dev/espalier/providers/sandbox"

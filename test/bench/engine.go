@@ -15,9 +15,9 @@ import (
 	"k8s.io/client-go/rest"
 	clientevents "k8s.io/client-go/tools/events"
 
-	"github.com/espalier-dev/espalier/internal/reconcile"
-	"github.com/espalier-dev/espalier/internal/server"
+	"github.com/espalier-dev/espalier/internal/program/server"
 	"github.com/espalier-dev/espalier/internal/telemetry"
+	"github.com/espalier-dev/espalier/internal/telemetry/reconcile"
 )
 
 // engine is the controllers. They run in this process, so that their memory can be measured and

@@ -19,7 +19,7 @@ import (
 	"syscall"
 	"time"
 
-	program "github.com/espalier-dev/espalier/internal/manager"
+	program "github.com/espalier-dev/espalier/internal/program/manager"
 )
 
 type options struct {

@@ -25,10 +25,10 @@ import (
 	"github.com/espalier-dev/espalier/charts"
 	"github.com/espalier-dev/espalier/cmd/espalier/chart"
 	"github.com/espalier-dev/espalier/internal/kube/rbac"
-	"github.com/espalier-dev/espalier/internal/manager"
-	"github.com/espalier-dev/espalier/internal/server"
+	"github.com/espalier-dev/espalier/internal/program/manager"
+	"github.com/espalier-dev/espalier/internal/program/server"
+	"github.com/espalier-dev/espalier/internal/program/webhook"
 	"github.com/espalier-dev/espalier/internal/testkit"
-	"github.com/espalier-dev/espalier/internal/webhook"
 )
 
 func TestMain(m *testing.M) { os.Exit(testkit.Main(m)) }

@@ -10,8 +10,8 @@ import (
 	"time"
 
 	"github.com/espalier-dev/espalier/internal/composition/pipeline"
-	catalog "github.com/espalier-dev/espalier/internal/functions/packages"
-	"github.com/espalier-dev/espalier/internal/server"
+	catalog "github.com/espalier-dev/espalier/internal/program/functions/packages"
+	"github.com/espalier-dev/espalier/internal/program/server"
 	"github.com/espalier-dev/espalier/internal/testkit/suite"
 	"github.com/espalier-dev/espalier/sdk/function"
 )

@@ -7,8 +7,8 @@ import (
 
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 
-	"github.com/espalier-dev/espalier/internal/reconcile"
-	"github.com/espalier-dev/espalier/internal/server"
+	"github.com/espalier-dev/espalier/internal/program/server"
+	"github.com/espalier-dev/espalier/internal/telemetry/reconcile"
 	"github.com/espalier-dev/espalier/internal/testkit"
 	"github.com/espalier-dev/espalier/providers/sandbox/cloud"
 )

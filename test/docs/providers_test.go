@@ -13,8 +13,8 @@ import (
 	"sigs.k8s.io/yaml"
 
 	"github.com/espalier-dev/espalier/internal/kube/rbac"
-	"github.com/espalier-dev/espalier/internal/manager"
-	"github.com/espalier-dev/espalier/internal/server"
+	"github.com/espalier-dev/espalier/internal/program/manager"
+	"github.com/espalier-dev/espalier/internal/program/server"
 	"github.com/espalier-dev/espalier/sdk/managed"
 )
 

@@ -9,9 +9,9 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/espalier-dev/espalier/api/v1alpha1"
-	"github.com/espalier-dev/espalier/internal/functions/call"
-	"github.com/espalier-dev/espalier/internal/functions/graph"
+	"github.com/espalier-dev/espalier/internal/composition/functions/call"
 	"github.com/espalier-dev/espalier/internal/instance/inventory"
+	"github.com/espalier-dev/espalier/internal/program/functions/graph"
 	"github.com/espalier-dev/espalier/internal/testkit"
 )
 

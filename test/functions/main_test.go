@@ -16,9 +16,9 @@ import (
 	"github.com/go-logr/logr"
 	"google.golang.org/protobuf/types/known/durationpb"
 
-	catalog "github.com/espalier-dev/espalier/internal/functions/packages"
-	"github.com/espalier-dev/espalier/internal/manager"
-	"github.com/espalier-dev/espalier/internal/server"
+	catalog "github.com/espalier-dev/espalier/internal/program/functions/packages"
+	"github.com/espalier-dev/espalier/internal/program/manager"
+	"github.com/espalier-dev/espalier/internal/program/server"
 	"github.com/espalier-dev/espalier/internal/testkit"
 	"github.com/espalier-dev/espalier/internal/testkit/suite"
 	"github.com/espalier-dev/espalier/sdk/function"

@@ -10,7 +10,7 @@ import (
 	"k8s.io/apimachinery/pkg/runtime/schema"
 
 	"github.com/espalier-dev/espalier/internal/composition/pipeline"
-	catalog "github.com/espalier-dev/espalier/internal/functions/packages"
+	catalog "github.com/espalier-dev/espalier/internal/program/functions/packages"
 	"github.com/espalier-dev/espalier/internal/testkit"
 	"github.com/espalier-dev/espalier/internal/testkit/certificate"
 	"github.com/espalier-dev/espalier/internal/testkit/rpc"

@@ -6,7 +6,7 @@ import (
 	"syscall"
 	"testing"
 
-	catalog "github.com/espalier-dev/espalier/internal/functions/packages"
+	catalog "github.com/espalier-dev/espalier/internal/program/functions/packages"
 	"github.com/espalier-dev/espalier/internal/testkit/rpc"
 	"github.com/espalier-dev/espalier/sdk/function"
 )

@@ -12,7 +12,7 @@ import (
 
 	"github.com/espalier-dev/espalier/internal/composition/pipeline"
 	"github.com/espalier-dev/espalier/internal/composition/pipeline/structs"
-	catalog "github.com/espalier-dev/espalier/internal/functions/packages"
+	catalog "github.com/espalier-dev/espalier/internal/program/functions/packages"
 	"github.com/espalier-dev/espalier/internal/testkit"
 	fnv1 "github.com/espalier-dev/espalier/sdk/function/proto/v1"
 )

@@ -13,9 +13,9 @@ import (
 	utiljson "k8s.io/apimachinery/pkg/util/json"
 	"sigs.k8s.io/yaml"
 
-	"github.com/espalier-dev/espalier/internal/gitops"
+	"github.com/espalier-dev/espalier/internal/authoring/workspace"
 	"github.com/espalier-dev/espalier/internal/kube/crd"
-	"github.com/espalier-dev/espalier/internal/workspace"
+	"github.com/espalier-dev/espalier/internal/observe/gitops"
 	postgresql "github.com/espalier-dev/espalier/providers/postgresql/v1alpha1"
 	sandbox "github.com/espalier-dev/espalier/providers/sandbox/v1alpha1"
 )

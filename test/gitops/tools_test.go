@@ -12,7 +12,7 @@ import (
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	kstatus "sigs.k8s.io/cli-utils/pkg/kstatus/status"
 
-	"github.com/espalier-dev/espalier/internal/gitops"
+	"github.com/espalier-dev/espalier/internal/observe/gitops"
 )
 
 // verdict is what tools find about an object.

@@ -6,7 +6,7 @@ import (
 	"os"
 	"testing"
 
-	"github.com/espalier-dev/espalier/internal/server"
+	"github.com/espalier-dev/espalier/internal/program/server"
 	"github.com/espalier-dev/espalier/internal/testkit/suite"
 )
 

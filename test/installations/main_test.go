@@ -7,7 +7,7 @@ import (
 	"os"
 	"testing"
 
-	"github.com/espalier-dev/espalier/internal/manager"
+	"github.com/espalier-dev/espalier/internal/program/manager"
 	"github.com/espalier-dev/espalier/internal/testkit"
 )
 

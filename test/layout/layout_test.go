@@ -5,45 +5,48 @@ package layout
 
 import (
 	"fmt"
+	"os"
+	"regexp"
 	"slices"
+	"strconv"
 	"strings"
+	"sync"
 	"testing"
 )
 
 const module = "github.com/espalier-dev/espalier/"
 
-// layers are lists of folders, the lowest layer first. A package may import packages of its own
-// folder and of lower layers. So the dialects do not import each other. The folders of the lowest
-// layer may import each other.
-var layers = [][]string{
-	{
-		"api", "charts", "internal/bounded", "internal/object", "internal/diag", "internal/dag", "internal/condition", "internal/profile", "internal/reconcile", "internal/tracing", "internal/source", "internal/diagram",
-		"sdk/managed/external", "sdk/managed/resource", "sdk/function/proto", "internal/managed/port", "sdk/managed",
-	},
-	{"internal/kube"},
-	{"internal/telemetry", "internal/admission"},
-	{"internal/writer"},
-	{"internal/instance"},
-	{"internal/serving"},
-	{"internal/manager"},
-	{"internal/graph", "internal/composition", "internal/managed", "internal/protection"},
-	{"internal/preview"},
-	{"internal/simulation", "internal/deftest"},
-	{"internal/functions", "internal/backup", "internal/gitops", "internal/observe", "internal/takeover", "internal/webhook"},
-	{"internal/workspace", "internal/doctor"},
-	{"internal/server"},
-	{"internal/language"},
-	{"sdk/managed/serve", "sdk/managed/conformance", "sdk/function", "internal/testkit/certificate"},
-	{"providers", "examples"},
-	{"internal/testkit"},
-	{"cmd"},
-	{"test", "hack/testoutput"},
+// layers are lists of folders, the lowest floor first, as docs/architecture.md has them. A package may import packages of its
+// own folder and of lower floors. So the dialects do not import each other. The folders of the lowest floor may import each
+// other.
+var layers = sync.OnceValue(func() [][]string {
+	text, err := os.ReadFile("../../docs/architecture.md")
+	if err != nil {
+		panic(err)
+	}
+	return readFloors(string(text))
+})
+
+// floorRow matches a row of the table of rooms: a floor and its folders. A folder within a room has no floor.
+var floorRow = regexp.MustCompile("(?m)^\\| (\\d+) \\| (`[^|]*`) \\|")
+
+func readFloors(text string) (out [][]string) {
+	for _, row := range floorRow.FindAllStringSubmatch(text, -1) {
+		floor, _ := strconv.Atoi(row[1])
+		for len(out) < floor {
+			out = append(out, nil)
+		}
+		for _, folder := range strings.Split(row[2], ", ") {
+			out[floor-1] = append(out[floor-1], strings.Trim(folder, "`"))
+		}
+	}
+	return out
 }
 
 // locate finds the folder of a package in layers, and the index of its layer.
 func locate(path string) (folder string, layer int, found bool) {
 	local := strings.TrimPrefix(path, module)
-	for i, folders := range layers {
+	for i, folders := range layers() {
 		for _, f := range folders {
 			if within(local, f) && len(f) > len(folder) {
 				folder, layer, found = f, i, true
@@ -58,7 +61,7 @@ func within(path, folder string) bool { return path == folder || strings.HasPref
 func TestEveryPackageHasALayer(t *testing.T) {
 	for path := range packages(t) {
 		if _, _, ok := locate(path); !ok {
-			t.Errorf("%s is in no layer: add its folder to layers in this test", path)
+			t.Errorf("%s is in no layer: add its folder to the table of rooms in docs/architecture.md", path)
 		}
 	}
 }
@@ -131,8 +134,8 @@ var rules = []struct {
 		imported: []string{"math/rand", "crypto/rand"},
 	},
 	{
-		sentence: "Traces go through internal/tracing, and only the program brings an implementation",
-		applies:  func(p *pkg) bool { return !in(p, "internal/tracing", "cmd/espalier", "test") },
+		sentence: "Traces go through internal/telemetry/tracing, and only the program brings an implementation",
+		applies:  func(p *pkg) bool { return !in(p, "internal/telemetry/tracing", "cmd/espalier", "test") },
 		imported: []string{"go.opentelemetry.io/otel"},
 	},
 	{
@@ -143,7 +146,7 @@ var rules = []struct {
 	{
 		sentence: "Controllers read and write through internal/kube, and create no other clients",
 		applies: func(p *pkg) bool {
-			return isEngine(p) && !in(p, "internal/kube", "internal/manager", "internal/webhook", "internal/server", "internal/observe", "internal/backup", "internal/takeover/migrate", "internal/simulation")
+			return isEngine(p) && !in(p, "internal/kube", "internal/serving/cluster", "internal/program", "internal/simulation", "internal/observe", "internal/migration")
 		},
 		imported: []string{"k8s.io/client-go/dynamic", "k8s.io/client-go/kubernetes", "k8s.io/client-go/rest", "sigs.k8s.io/controller-runtime/pkg/client"},
 	},

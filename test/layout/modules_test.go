@@ -21,7 +21,7 @@ const awsSDK = "github.com/aws/aws-sdk-go-v2"
 // TestLibraryPackagesImportOnlyWhatTheyMay checks which packages a program compiles if it imports
 // a package of the library.
 func TestLibraryPackagesImportOnlyWhatTheyMay(t *testing.T) {
-	engine := []string{"internal/instance", "internal/graph", "internal/composition", "internal/serving", "internal/server"}
+	engine := []string{"internal/instance", "internal/graph", "internal/composition", "internal/serving", "internal/program/server"}
 	cases := map[string]struct {
 		// internal are the packages of internal/ that are compiled; nil if no list is kept.
 		internal []string
@@ -34,7 +34,7 @@ func TestLibraryPackagesImportOnlyWhatTheyMay(t *testing.T) {
 		"sdk/function":         {internal: []string{}, never: []string{driver, "providers", "k8s.io"}},
 		// The conformance kit runs the state machine of managed resources, and serve their controllers.
 		"sdk/managed/conformance": {never: append([]string{driver, "providers"}, engine...)},
-		"sdk/managed/serve":       {never: []string{driver, "providers", "internal/graph", "internal/composition", "internal/server"}},
+		"sdk/managed/serve":       {never: []string{driver, "providers", "internal/graph", "internal/composition", "internal/program/server"}},
 		"providers/sandbox":       {internal: []string{"internal/managed/port"}, never: []string{driver}},
 		"providers/aws/model":     {internal: []string{}, never: []string{awsSDK, driver, "k8s.io/client-go"}},
 		"providers/aws/manifest":  {internal: []string{}, never: []string{awsSDK, driver, "k8s.io/client-go"}},
@@ -66,7 +66,7 @@ func TestLibraryPackagesImportOnlyWhatTheyMay(t *testing.T) {
 		})
 	}
 	// The program does compile what is forbidden above, so that the check can fail.
-	if program := all[module+"cmd/espalier"]; program == nil || !slices.Contains(program.Deps, driver) || !slices.Contains(program.Deps, module+"internal/server") {
+	if program := all[module+"cmd/espalier"]; program == nil || !slices.Contains(program.Deps, driver) || !slices.Contains(program.Deps, module+"internal/program/server") {
 		t.Error("the program compiles neither the driver nor the controllers")
 	}
 }

@@ -18,11 +18,11 @@ import (
 	"github.com/espalier-dev/espalier/api/v1alpha1"
 	"github.com/espalier-dev/espalier/internal/kube/builtin"
 	"github.com/espalier-dev/espalier/internal/kube/ownership"
-	"github.com/espalier-dev/espalier/internal/manager"
 	"github.com/espalier-dev/espalier/internal/object"
-	"github.com/espalier-dev/espalier/internal/preview"
-	"github.com/espalier-dev/espalier/internal/server"
+	"github.com/espalier-dev/espalier/internal/program/manager"
+	"github.com/espalier-dev/espalier/internal/program/server"
 	"github.com/espalier-dev/espalier/internal/simulation"
+	"github.com/espalier-dev/espalier/internal/simulation/preview"
 	"github.com/espalier-dev/espalier/internal/testkit"
 	"github.com/espalier-dev/espalier/internal/testkit/suite"
 )
@@ -44,7 +44,7 @@ func TestOfflineIsAsTheServer(t *testing.T) {
 		}
 	}
 	began := time.Now()
-	rendered, problems, err := server.Render(t.Context(), server.ManagerOptions{Options: manager.Options{Name: "espalier", Version: "test"}}, slices.Concat(files, instances), s.NS, 2*time.Minute)
+	rendered, problems, err := simulation.Render(t.Context(), server.ManagerOptions{Options: manager.Options{Name: "espalier", Version: "test"}}, slices.Concat(files, instances), s.NS, 2*time.Minute)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -17,11 +17,11 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/espalier-dev/espalier/api/v1alpha1"
-	"github.com/espalier-dev/espalier/internal/manager"
 	"github.com/espalier-dev/espalier/internal/object"
-	"github.com/espalier-dev/espalier/internal/preview"
-	"github.com/espalier-dev/espalier/internal/server"
+	"github.com/espalier-dev/espalier/internal/program/manager"
+	"github.com/espalier-dev/espalier/internal/program/server"
 	"github.com/espalier-dev/espalier/internal/simulation"
+	"github.com/espalier-dev/espalier/internal/simulation/preview"
 	"github.com/espalier-dev/espalier/internal/testkit"
 	"github.com/espalier-dev/espalier/internal/testkit/suite"
 )
@@ -232,9 +232,9 @@ func tryPlan(t *testing.T, s suite.Suite, revision string, objects []*unstructur
 	for i, o := range objects {
 		applied[i] = simulation.Applied{Object: o, Source: "drawn.yaml"}
 	}
-	return server.Preview(t.Context(), server.ManagerOptions{
+	return simulation.Preview(t.Context(), server.ManagerOptions{
 		Options: manager.Options{Name: "espalier", Version: "test", Config: s.Config, Log: logr.Discard()}, Workers: 4,
-	}, server.PreviewOptions{Objects: applied, Namespace: s.NS, FieldManager: "test", Against: revision, Timeout: testkit.Timeout})
+	}, simulation.PreviewOptions{Objects: applied, Namespace: s.NS, FieldManager: "test", Against: revision, Timeout: testkit.Timeout})
 }
 
 // apply applies objects as the plan does.

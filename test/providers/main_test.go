@@ -7,7 +7,7 @@ import (
 	"testing"
 
 	espalier "github.com/espalier-dev/espalier/api/espalier/v1alpha1"
-	"github.com/espalier-dev/espalier/internal/server"
+	"github.com/espalier-dev/espalier/internal/program/server"
 	"github.com/espalier-dev/espalier/internal/testkit/suite"
 	"github.com/espalier-dev/espalier/providers/sandbox"
 	"github.com/espalier-dev/espalier/providers/sandbox/cloud"

@@ -4,7 +4,7 @@ import (
 	"testing"
 
 	"github.com/espalier-dev/espalier/internal/graph"
-	"github.com/espalier-dev/espalier/internal/server"
+	"github.com/espalier-dev/espalier/internal/program/server"
 	"github.com/espalier-dev/espalier/internal/testkit"
 	"github.com/espalier-dev/espalier/internal/testkit/suite"
 )

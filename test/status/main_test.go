@@ -10,7 +10,7 @@ import (
 
 	"github.com/go-logr/logr/funcr"
 
-	"github.com/espalier-dev/espalier/internal/server"
+	"github.com/espalier-dev/espalier/internal/program/server"
 	"github.com/espalier-dev/espalier/internal/testkit/suite"
 )
 

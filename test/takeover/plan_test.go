@@ -22,11 +22,11 @@ import (
 	"sigs.k8s.io/structured-merge-diff/v6/fieldpath"
 
 	"github.com/espalier-dev/espalier/api/v1alpha1"
-	"github.com/espalier-dev/espalier/internal/manager"
+	"github.com/espalier-dev/espalier/internal/migration/takeover"
+	"github.com/espalier-dev/espalier/internal/migration/takeover/migrate"
 	"github.com/espalier-dev/espalier/internal/object"
-	"github.com/espalier-dev/espalier/internal/server"
-	"github.com/espalier-dev/espalier/internal/takeover"
-	"github.com/espalier-dev/espalier/internal/takeover/migrate"
+	"github.com/espalier-dev/espalier/internal/program/manager"
+	"github.com/espalier-dev/espalier/internal/program/server"
 	"github.com/espalier-dev/espalier/internal/testkit"
 	"github.com/espalier-dev/espalier/test/takeover/live"
 )
@@ -169,9 +169,9 @@ var differing = regexp.MustCompile(`(?m)^    (managers|owners|finalizers|labels|
 var engines = []string{"crossplane", "kro"}
 
 // planOf returns the plan of the controllers.
-func planOf(t *testing.T, config *rest.Config) server.TakeoverFindings {
+func planOf(t *testing.T, config *rest.Config) migrate.TakeoverFindings {
 	t.Helper()
-	r, err := server.PlanTakeover(t.Context(), server.ManagerOptions{
+	r, err := migrate.PlanTakeover(t.Context(), server.ManagerOptions{
 		Options: manager.Options{Config: config, Log: logr.Discard(), Version: "test"}, Workers: 4, Dialects: server.Dialects, Usages: true,
 	}, 5*time.Minute)
 	if err != nil {

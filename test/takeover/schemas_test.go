@@ -13,7 +13,7 @@ import (
 	"k8s.io/client-go/rest"
 
 	"github.com/espalier-dev/espalier/internal/graph/definition"
-	"github.com/espalier-dev/espalier/internal/server"
+	"github.com/espalier-dev/espalier/internal/program/server"
 	"github.com/espalier-dev/espalier/internal/testkit"
 	"github.com/espalier-dev/espalier/internal/testkit/suite"
 	"github.com/espalier-dev/espalier/test/takeover/live"

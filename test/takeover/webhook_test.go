@@ -7,10 +7,10 @@ import (
 	"github.com/go-logr/logr"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
-	"github.com/espalier-dev/espalier/internal/manager/cluster"
+	"github.com/espalier-dev/espalier/internal/program/webhook"
+	"github.com/espalier-dev/espalier/internal/serving/cluster"
 	"github.com/espalier-dev/espalier/internal/testkit"
 	"github.com/espalier-dev/espalier/internal/testkit/suite"
-	"github.com/espalier-dev/espalier/internal/webhook"
 )
 
 // The API server still calls the webhook of a Crossplane that is stopped before it deletes an object

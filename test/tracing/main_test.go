@@ -14,9 +14,9 @@ import (
 	"go.opentelemetry.io/otel/sdk/trace/tracetest"
 	"k8s.io/client-go/rest"
 
-	"github.com/espalier-dev/espalier/internal/server"
+	"github.com/espalier-dev/espalier/internal/program/server"
+	"github.com/espalier-dev/espalier/internal/telemetry/tracing"
 	"github.com/espalier-dev/espalier/internal/testkit/suite"
-	"github.com/espalier-dev/espalier/internal/tracing"
 )
 
 // exported has the spans that have ended; sent has the requests of the controllers that write.

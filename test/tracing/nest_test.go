@@ -10,9 +10,9 @@ import (
 	"go.opentelemetry.io/otel/attribute"
 	"go.opentelemetry.io/otel/sdk/trace/tracetest"
 
+	"github.com/espalier-dev/espalier/internal/telemetry/tracing"
 	"github.com/espalier-dev/espalier/internal/testkit"
 	"github.com/espalier-dev/espalier/internal/testkit/suite"
-	"github.com/espalier-dev/espalier/internal/tracing"
 )
 
 var nest = suite.SubnetCRD +

@@ -10,10 +10,10 @@ import (
 
 	"github.com/go-logr/logr"
 
-	"github.com/espalier-dev/espalier/internal/manager/cluster"
+	"github.com/espalier-dev/espalier/internal/program/webhook"
+	"github.com/espalier-dev/espalier/internal/serving/cluster"
 	"github.com/espalier-dev/espalier/internal/serving/install"
 	"github.com/espalier-dev/espalier/internal/testkit"
-	"github.com/espalier-dev/espalier/internal/webhook"
 )
 
 // TestACertificateIsRotated lets certificates get old: the published CA bundle always fits the

@@ -11,10 +11,10 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/espalier-dev/espalier/internal/kube/embedded"
-	"github.com/espalier-dev/espalier/internal/manager"
-	"github.com/espalier-dev/espalier/internal/server"
+	"github.com/espalier-dev/espalier/internal/program/manager"
+	"github.com/espalier-dev/espalier/internal/program/server"
+	"github.com/espalier-dev/espalier/internal/program/webhook"
 	"github.com/espalier-dev/espalier/internal/testkit"
-	"github.com/espalier-dev/espalier/internal/webhook"
 )
 
 // TestAProcessThatIsNotTheLeaderConverts runs two processes; the API server reaches the one that is

@@ -23,11 +23,11 @@ import (
 	"k8s.io/client-go/dynamic"
 	"k8s.io/client-go/rest"
 
-	"github.com/espalier-dev/espalier/internal/manager"
-	"github.com/espalier-dev/espalier/internal/manager/cluster"
-	"github.com/espalier-dev/espalier/internal/server"
+	"github.com/espalier-dev/espalier/internal/program/manager"
+	"github.com/espalier-dev/espalier/internal/program/server"
+	"github.com/espalier-dev/espalier/internal/program/webhook"
+	"github.com/espalier-dev/espalier/internal/serving/cluster"
 	"github.com/espalier-dev/espalier/internal/testkit"
-	"github.com/espalier-dev/espalier/internal/webhook"
 )
 
 func TestMain(m *testing.M) { os.Exit(testkit.Main(m)) }

@@ -9,12 +9,12 @@ import (
 	rbacv1 "k8s.io/api/rbac/v1"
 	"sigs.k8s.io/yaml"
 
-	"github.com/espalier-dev/espalier/internal/admission"
 	"github.com/espalier-dev/espalier/internal/kube/rbac"
 	"github.com/espalier-dev/espalier/internal/kube/shard"
-	"github.com/espalier-dev/espalier/internal/manager"
-	"github.com/espalier-dev/espalier/internal/server"
-	"github.com/espalier-dev/espalier/internal/webhook"
+	"github.com/espalier-dev/espalier/internal/program/manager"
+	"github.com/espalier-dev/espalier/internal/program/server"
+	"github.com/espalier-dev/espalier/internal/program/webhook"
+	"github.com/espalier-dev/espalier/internal/serving/admission"
 	"github.com/espalier-dev/espalier/providers/aws"
 	"github.com/espalier-dev/espalier/providers/postgresql"
 	"github.com/espalier-dev/espalier/sdk/managed"
@@ -41,7 +41,7 @@ func Generated() (map[string][]byte, error) {
 		if err != nil {
 			return nil, err
 		}
-		out[path.Join("files/policies", name)] = append([]byte("# Copied from internal/admission/policies by 'make generate'; do not edit.\n"), text...)
+		out[path.Join("files/policies", name)] = append([]byte("# Copied from internal/serving/admission/policies by 'make generate'; do not edit.\n"), text...)
 	}
 	return out, nil
 }

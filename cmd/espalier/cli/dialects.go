@@ -3,7 +3,7 @@ package cli
 import (
 	"strings"
 
-	"github.com/espalier-dev/espalier/internal/server"
+	"github.com/espalier-dev/espalier/internal/program/server"
 )
 
 // dialectFlag is a list of dialects, separated by commas.

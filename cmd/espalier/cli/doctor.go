@@ -6,8 +6,8 @@ import (
 	"github.com/spf13/cobra"
 	rbacv1 "k8s.io/api/rbac/v1"
 
-	"github.com/espalier-dev/espalier/internal/doctor"
 	"github.com/espalier-dev/espalier/internal/kube/rbac"
+	"github.com/espalier-dev/espalier/internal/observe/doctor"
 )
 
 // doctorFlags are the flags of doctor.

@@ -28,14 +28,14 @@ import (
 	"github.com/espalier-dev/espalier/api/apiextensions"
 	espalier "github.com/espalier-dev/espalier/api/espalier/v1alpha1"
 	"github.com/espalier-dev/espalier/api/v1alpha1"
-	"github.com/espalier-dev/espalier/internal/doctor"
 	"github.com/espalier-dev/espalier/internal/graph"
 	"github.com/espalier-dev/espalier/internal/instance/inventory"
 	"github.com/espalier-dev/espalier/internal/kube/crd"
 	"github.com/espalier-dev/espalier/internal/kube/rbac"
-	"github.com/espalier-dev/espalier/internal/manager"
-	"github.com/espalier-dev/espalier/internal/server"
-	"github.com/espalier-dev/espalier/internal/webhook"
+	"github.com/espalier-dev/espalier/internal/observe/doctor"
+	"github.com/espalier-dev/espalier/internal/program/manager"
+	"github.com/espalier-dev/espalier/internal/program/server"
+	"github.com/espalier-dev/espalier/internal/program/webhook"
 )
 
 // maxExamined bounds the objects of one kind that doctor reads.

@@ -11,9 +11,9 @@ import (
 	"github.com/spf13/cobra"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 
-	"github.com/espalier-dev/espalier/internal/backup"
-	"github.com/espalier-dev/espalier/internal/backup/archive"
 	"github.com/espalier-dev/espalier/internal/diag"
+	"github.com/espalier-dev/espalier/internal/migration/backup"
+	"github.com/espalier-dev/espalier/internal/migration/backup/archive"
 )
 
 // exportFlags are the flags of export.

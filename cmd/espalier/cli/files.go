@@ -12,9 +12,9 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"github.com/espalier-dev/espalier/internal/deftest"
-	"github.com/espalier-dev/espalier/internal/source"
-	"github.com/espalier-dev/espalier/internal/workspace"
+	"github.com/espalier-dev/espalier/internal/authoring/workspace"
+	"github.com/espalier-dev/espalier/internal/diag/source"
+	"github.com/espalier-dev/espalier/internal/simulation/deftest"
 )
 
 // maxFiles bounds the files of a directory.

@@ -16,7 +16,7 @@ import (
 
 	"github.com/espalier-dev/espalier/internal/composition/pipeline"
 	"github.com/espalier-dev/espalier/internal/diag"
-	"github.com/espalier-dev/espalier/internal/functions/packages"
+	"github.com/espalier-dev/espalier/internal/program/functions/packages"
 )
 
 // functionFlags configure how functions are served and called.

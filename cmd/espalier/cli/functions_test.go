@@ -14,7 +14,7 @@ import (
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/client-go/tools/clientcmd"
 
-	"github.com/espalier-dev/espalier/internal/functions/packages"
+	"github.com/espalier-dev/espalier/internal/program/functions/packages"
 	"github.com/espalier-dev/espalier/internal/testkit"
 )
 

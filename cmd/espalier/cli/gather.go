@@ -9,9 +9,9 @@ import (
 	"github.com/spf13/cobra"
 	"k8s.io/client-go/rest"
 
-	"github.com/espalier-dev/espalier/internal/backup/gather"
 	"github.com/espalier-dev/espalier/internal/diag"
 	"github.com/espalier-dev/espalier/internal/kube/recorded"
+	"github.com/espalier-dev/espalier/internal/observe/gather"
 )
 
 // gatherFlags are the flags of gather.

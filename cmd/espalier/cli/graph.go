@@ -9,8 +9,8 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"github.com/espalier-dev/espalier/internal/diagram"
-	"github.com/espalier-dev/espalier/internal/workspace"
+	"github.com/espalier-dev/espalier/internal/authoring/workspace"
+	"github.com/espalier-dev/espalier/internal/object/diagram"
 )
 
 // graphFlags are the flags of graph.

@@ -13,9 +13,9 @@ import (
 	"k8s.io/client-go/dynamic"
 	"sigs.k8s.io/yaml"
 
-	"github.com/espalier-dev/espalier/internal/gitops"
+	"github.com/espalier-dev/espalier/internal/authoring/workspace"
 	"github.com/espalier-dev/espalier/internal/kube/crd"
-	"github.com/espalier-dev/espalier/internal/workspace"
+	"github.com/espalier-dev/espalier/internal/observe/gitops"
 )
 
 // healthFlags are the flags of health.

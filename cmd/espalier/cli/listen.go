@@ -8,7 +8,7 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"github.com/espalier-dev/espalier/internal/manager"
+	"github.com/espalier-dev/espalier/internal/program/manager"
 )
 
 // checkAddresses returns an error that names the flag if the controllers cannot listen on an address that it gives. If no flag gives an

@@ -7,9 +7,9 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/espalier-dev/espalier/cmd/espalier/lsp"
+	"github.com/espalier-dev/espalier/internal/authoring/language"
+	"github.com/espalier-dev/espalier/internal/authoring/workspace"
 	"github.com/espalier-dev/espalier/internal/graph"
-	"github.com/espalier-dev/espalier/internal/language"
-	"github.com/espalier-dev/espalier/internal/workspace"
 )
 
 func newLSP() *cobra.Command {

@@ -12,13 +12,13 @@ import (
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/client-go/rest"
 
+	"github.com/espalier-dev/espalier/internal/authoring/workspace"
+	"github.com/espalier-dev/espalier/internal/diag/source"
 	"github.com/espalier-dev/espalier/internal/graph"
-	"github.com/espalier-dev/espalier/internal/manager"
-	"github.com/espalier-dev/espalier/internal/preview"
-	"github.com/espalier-dev/espalier/internal/server"
+	"github.com/espalier-dev/espalier/internal/program/manager"
+	"github.com/espalier-dev/espalier/internal/program/server"
 	"github.com/espalier-dev/espalier/internal/simulation"
-	"github.com/espalier-dev/espalier/internal/source"
-	"github.com/espalier-dev/espalier/internal/workspace"
+	"github.com/espalier-dev/espalier/internal/simulation/preview"
 )
 
 // planFlags are the flags of plan.
@@ -121,10 +121,10 @@ func (f *planFlags) run(cmd *cobra.Command) error {
 	if f.serverSide {
 		fieldManager = f.fieldManager
 	}
-	plan, err := server.Preview(cmd.Context(), server.ManagerOptions{
+	plan, err := simulation.Preview(cmd.Context(), server.ManagerOptions{
 		Options: manager.Options{Name: programName, Config: config, Log: logr.Discard(), Version: Version()},
 		Workers: 16, Dialects: f.dialects.all, Usages: true, Functions: functions, Limits: f.limits.Limits, SecretOutputs: graph.SecretOutputs(f.secretOutputs),
-	}, server.PreviewOptions{Objects: objects, Namespace: namespace, FieldManager: fieldManager, Against: f.against, Timeout: f.wait})
+	}, simulation.PreviewOptions{Objects: objects, Namespace: namespace, FieldManager: fieldManager, Against: f.against, Timeout: f.wait})
 	if err != nil {
 		return planError(err)
 	}

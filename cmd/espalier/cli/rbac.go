@@ -18,11 +18,11 @@ import (
 
 	"github.com/espalier-dev/espalier/api/v1alpha1"
 	"github.com/espalier-dev/espalier/cmd/espalier/cli/follow"
+	"github.com/espalier-dev/espalier/internal/authoring/workspace"
 	"github.com/espalier-dev/espalier/internal/graph"
 	"github.com/espalier-dev/espalier/internal/graph/kind"
 	"github.com/espalier-dev/espalier/internal/kube/rbac"
 	"github.com/espalier-dev/espalier/internal/object"
-	"github.com/espalier-dev/espalier/internal/workspace"
 	"github.com/espalier-dev/espalier/providers/aws/catalog"
 	"github.com/espalier-dev/espalier/providers/aws/naming"
 )

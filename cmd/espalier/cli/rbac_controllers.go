@@ -6,11 +6,11 @@ import (
 	"github.com/spf13/cobra"
 	rbacv1 "k8s.io/api/rbac/v1"
 
-	"github.com/espalier-dev/espalier/internal/functions/packages"
 	"github.com/espalier-dev/espalier/internal/kube/rbac"
-	"github.com/espalier-dev/espalier/internal/manager"
-	"github.com/espalier-dev/espalier/internal/server"
-	"github.com/espalier-dev/espalier/internal/webhook"
+	"github.com/espalier-dev/espalier/internal/program/functions/packages"
+	"github.com/espalier-dev/espalier/internal/program/manager"
+	"github.com/espalier-dev/espalier/internal/program/server"
+	"github.com/espalier-dev/espalier/internal/program/webhook"
 )
 
 // programFlags are the flags of run that change which permissions the controllers need.

@@ -14,14 +14,14 @@ import (
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime"
 
+	"github.com/espalier-dev/espalier/internal/authoring/workspace"
 	"github.com/espalier-dev/espalier/internal/diag"
 	"github.com/espalier-dev/espalier/internal/graph"
 	"github.com/espalier-dev/espalier/internal/kube/crd"
-	"github.com/espalier-dev/espalier/internal/manager"
-	"github.com/espalier-dev/espalier/internal/preview"
-	"github.com/espalier-dev/espalier/internal/server"
+	"github.com/espalier-dev/espalier/internal/program/manager"
+	"github.com/espalier-dev/espalier/internal/program/server"
 	"github.com/espalier-dev/espalier/internal/simulation"
-	"github.com/espalier-dev/espalier/internal/workspace"
+	"github.com/espalier-dev/espalier/internal/simulation/preview"
 )
 
 // offlineFlags are the flags of commands that run the controllers without an API server.
@@ -145,7 +145,7 @@ func (f *renderFlags) run(cmd *cobra.Command) error {
 	if err != nil {
 		return err
 	}
-	rendered, problems, err := server.Render(cmd.Context(), options, objects, f.namespace, f.wait)
+	rendered, problems, err := simulation.Render(cmd.Context(), options, objects, f.namespace, f.wait)
 	if err != nil {
 		return err
 	}

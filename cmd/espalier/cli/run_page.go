@@ -16,8 +16,8 @@ import (
 	"k8s.io/client-go/rest"
 
 	"github.com/espalier-dev/espalier/cmd/espalier/cli/ui"
-	"github.com/espalier-dev/espalier/internal/manager"
 	"github.com/espalier-dev/espalier/internal/observe/page"
+	"github.com/espalier-dev/espalier/internal/program/manager"
 )
 
 // Bounds of the page of the controllers, which share their memory with it.

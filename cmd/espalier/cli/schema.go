@@ -17,8 +17,8 @@ import (
 	"k8s.io/kube-openapi/pkg/validation/spec"
 
 	"github.com/espalier-dev/espalier/cmd/espalier/cli/follow"
+	"github.com/espalier-dev/espalier/internal/authoring/workspace"
 	"github.com/espalier-dev/espalier/internal/kube/jsonschema"
-	"github.com/espalier-dev/espalier/internal/workspace"
 )
 
 // schemaFlags are the flags of schema.

@@ -6,7 +6,7 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"github.com/espalier-dev/espalier/internal/manager/introspect"
+	"github.com/espalier-dev/espalier/internal/program/manager/introspect"
 )
 
 // socketFlags find the running program on this machine.

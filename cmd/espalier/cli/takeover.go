@@ -11,11 +11,11 @@ import (
 	"k8s.io/client-go/rest"
 
 	"github.com/espalier-dev/espalier/internal/instance/managedfields"
-	"github.com/espalier-dev/espalier/internal/manager"
-	"github.com/espalier-dev/espalier/internal/server"
+	"github.com/espalier-dev/espalier/internal/migration/takeover"
+	"github.com/espalier-dev/espalier/internal/migration/takeover/migrate"
+	"github.com/espalier-dev/espalier/internal/program/manager"
+	"github.com/espalier-dev/espalier/internal/program/server"
 	"github.com/espalier-dev/espalier/internal/serving/install"
-	"github.com/espalier-dev/espalier/internal/takeover"
-	"github.com/espalier-dev/espalier/internal/takeover/migrate"
 )
 
 // takeoverFlags are the flags of takeover.
@@ -97,7 +97,7 @@ func (f *takeoverFlags) printPlan(cmd *cobra.Command, config *rest.Config) error
 	if len(dialects) == 0 {
 		return errors.New("nothing to take over: the cluster has no definitions of Crossplane or kro")
 	}
-	found, err := server.PlanTakeover(cmd.Context(), server.ManagerOptions{
+	found, err := migrate.PlanTakeover(cmd.Context(), server.ManagerOptions{
 		Options: manager.Options{Name: programName, Config: config, Log: logr.Discard(), Version: Version()},
 		Workers: 16, Dialects: dialects, Usages: true, Functions: functions,
 	}, f.wait)

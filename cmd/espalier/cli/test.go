@@ -17,10 +17,11 @@ import (
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"sigs.k8s.io/yaml"
 
-	"github.com/espalier-dev/espalier/internal/deftest"
+	"github.com/espalier-dev/espalier/internal/authoring/workspace"
 	"github.com/espalier-dev/espalier/internal/diag"
-	"github.com/espalier-dev/espalier/internal/server"
-	"github.com/espalier-dev/espalier/internal/workspace"
+	"github.com/espalier-dev/espalier/internal/program/server"
+	"github.com/espalier-dev/espalier/internal/simulation"
+	"github.com/espalier-dev/espalier/internal/simulation/deftest"
 )
 
 // testFlags are the flags of test.
@@ -140,7 +141,7 @@ func (f *testFlags) runFuzz(cmd *cobra.Command, args []string) error {
 	if err != nil {
 		return err
 	}
-	found, err := server.Fuzz(cmd.Context(), options, objects, server.Drawing{Namespace: f.namespace, Instances: f.fuzz, Seed: f.seed, Timeout: f.wait})
+	found, err := simulation.Fuzz(cmd.Context(), options, objects, simulation.Drawing{Namespace: f.namespace, Instances: f.fuzz, Seed: f.seed, Timeout: f.wait})
 	if err != nil {
 		return err
 	}
@@ -208,7 +209,7 @@ func (f *testFlags) runOne(ctx context.Context, cmd *cobra.Command, t *definitio
 		fail("files", err.Error())
 		return
 	}
-	results, coverage, err := server.RunTest(ctx, options, test, objects, t.path, f.wait)
+	results, coverage, err := simulation.RunTest(ctx, options, test, objects, t.path, f.wait)
 	t.coverage = coverage
 	if err != nil {
 		fail("run", err.Error())
@@ -225,7 +226,7 @@ func (f *testFlags) runOne(ctx context.Context, cmd *cobra.Command, t *definitio
 }
 
 // compare compares the results with the file of what is expected, or writes it.
-func (f *testFlags) compare(t *definitionTest, test *deftest.Test, results []server.StepResult) error {
+func (f *testFlags) compare(t *definitionTest, test *deftest.Test, results []simulation.StepResult) error {
 	path := strings.TrimSuffix(t.path, deftest.FileSuffix) + deftest.ExpectedSuffix
 	var b strings.Builder
 	for i, r := range results {

@@ -11,9 +11,9 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"github.com/espalier-dev/espalier/internal/manager/introspect"
 	"github.com/espalier-dev/espalier/internal/observe/top"
-	"github.com/espalier-dev/espalier/internal/profile"
+	"github.com/espalier-dev/espalier/internal/program/manager/introspect"
+	"github.com/espalier-dev/espalier/internal/telemetry/profile"
 )
 
 // topFlags are the flags of top.

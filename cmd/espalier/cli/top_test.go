@@ -13,7 +13,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/espalier-dev/espalier/internal/observe/top"
-	"github.com/espalier-dev/espalier/internal/profile"
+	"github.com/espalier-dev/espalier/internal/telemetry/profile"
 )
 
 func TestTopErrors(t *testing.T) {

@@ -16,8 +16,8 @@ import (
 	"k8s.io/client-go/rest"
 
 	"github.com/espalier-dev/espalier/cmd/espalier/cli/ui"
-	"github.com/espalier-dev/espalier/internal/manager/introspect"
 	"github.com/espalier-dev/espalier/internal/observe/page"
+	"github.com/espalier-dev/espalier/internal/program/manager/introspect"
 )
 
 // uiFlags are the flags of ui.

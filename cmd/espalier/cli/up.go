@@ -10,10 +10,10 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"github.com/espalier-dev/espalier/internal/functions/packages"
 	"github.com/espalier-dev/espalier/internal/kube/embedded"
-	"github.com/espalier-dev/espalier/internal/server"
-	"github.com/espalier-dev/espalier/internal/webhook"
+	"github.com/espalier-dev/espalier/internal/program/functions/packages"
+	"github.com/espalier-dev/espalier/internal/program/server"
+	"github.com/espalier-dev/espalier/internal/program/webhook"
 	"github.com/espalier-dev/espalier/providers/sandbox"
 	"github.com/espalier-dev/espalier/providers/sandbox/cloud"
 )

@@ -5,7 +5,7 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"github.com/espalier-dev/espalier/internal/manager/introspect"
+	"github.com/espalier-dev/espalier/internal/program/manager/introspect"
 )
 
 // watchesFlags are the flags of watches.

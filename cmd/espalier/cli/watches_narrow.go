@@ -9,8 +9,8 @@ import (
 	"charm.land/lipgloss/v2"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 
-	"github.com/espalier-dev/espalier/internal/manager/introspect"
 	"github.com/espalier-dev/espalier/internal/observe"
+	"github.com/espalier-dev/espalier/internal/program/manager/introspect"
 )
 
 // narrowWatches formats watches for a narrow screen: kinds below their group and version, with

@@ -11,8 +11,8 @@ import (
 	"k8s.io/apimachinery/pkg/runtime/schema"
 
 	"github.com/espalier-dev/espalier/internal/diag"
-	"github.com/espalier-dev/espalier/internal/manager/introspect"
 	"github.com/espalier-dev/espalier/internal/observe"
+	"github.com/espalier-dev/espalier/internal/program/manager/introspect"
 )
 
 // watchesText formats watches for a screen of the given width, with a summary; a width of 0

@@ -12,7 +12,7 @@ import (
 
 	"k8s.io/client-go/rest"
 
-	"github.com/espalier-dev/espalier/internal/manager/introspect"
+	"github.com/espalier-dev/espalier/internal/program/manager/introspect"
 	"github.com/espalier-dev/espalier/internal/testkit"
 	"github.com/espalier-dev/espalier/internal/testkit/golden"
 )

@@ -13,7 +13,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/espalier-dev/espalier/internal/manager/introspect"
+	"github.com/espalier-dev/espalier/internal/program/manager/introspect"
 	"github.com/espalier-dev/espalier/internal/testkit"
 )
 

@@ -17,10 +17,10 @@ import (
 	xp "github.com/espalier-dev/espalier/api/apiextensions/v1"
 	rev "github.com/espalier-dev/espalier/api/revision/v1alpha1"
 	"github.com/espalier-dev/espalier/internal/composition/xrd"
-	"github.com/espalier-dev/espalier/internal/functions"
 	"github.com/espalier-dev/espalier/internal/instance/report"
 	"github.com/espalier-dev/espalier/internal/object"
 	"github.com/espalier-dev/espalier/internal/observe"
+	"github.com/espalier-dev/espalier/internal/program/functions"
 )
 
 // explainRevision says which revision composes the root of a tree; nil for an object that is no instance.

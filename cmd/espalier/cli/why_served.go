@@ -16,10 +16,10 @@ import (
 	xp "github.com/espalier-dev/espalier/api/apiextensions/v1"
 	"github.com/espalier-dev/espalier/api/v1alpha1"
 	"github.com/espalier-dev/espalier/cmd/espalier/cli/follow"
-	"github.com/espalier-dev/espalier/internal/doctor"
 	"github.com/espalier-dev/espalier/internal/kube/crd"
 	"github.com/espalier-dev/espalier/internal/object"
 	"github.com/espalier-dev/espalier/internal/observe"
+	"github.com/espalier-dev/espalier/internal/observe/doctor"
 )
 
 // addServing adds the definitions of the objects of a tree that are not reconciled, and the newest revision of a composition. What may

@@ -8,7 +8,7 @@ import (
 
 	"github.com/sourcegraph/jsonrpc2"
 
-	"github.com/espalier-dev/espalier/internal/language"
+	"github.com/espalier-dev/espalier/internal/authoring/language"
 )
 
 // check asks for a check.

@@ -11,7 +11,7 @@ import (
 
 	"github.com/sourcegraph/jsonrpc2"
 
-	"github.com/espalier-dev/espalier/internal/language"
+	"github.com/espalier-dev/espalier/internal/authoring/language"
 )
 
 // Limits on messages. In JSON, a text takes up to six times its length.

@@ -7,7 +7,7 @@ import (
 
 	"github.com/sourcegraph/jsonrpc2"
 
-	"github.com/espalier-dev/espalier/internal/language"
+	"github.com/espalier-dev/espalier/internal/authoring/language"
 )
 
 func (s *server) didOpen(_ context.Context, _ *jsonrpc2.Conn, raw json.RawMessage) (any, error) {

@@ -13,7 +13,7 @@ import (
 	"slices"
 	"strings"
 
-	"github.com/espalier-dev/espalier/internal/language"
+	"github.com/espalier-dev/espalier/internal/authoring/language"
 )
 
 // Limits on what is read of the folders.

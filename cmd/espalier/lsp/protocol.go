@@ -1,6 +1,6 @@
 package lsp
 
-import "github.com/espalier-dev/espalier/internal/language"
+import "github.com/espalier-dev/espalier/internal/authoring/language"
 
 // These types are the part of the protocol that the server uses.
 

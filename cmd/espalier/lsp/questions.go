@@ -4,7 +4,7 @@ import (
 	"fmt"
 	"strings"
 
-	"github.com/espalier-dev/espalier/internal/language"
+	"github.com/espalier-dev/espalier/internal/authoring/language"
 )
 
 func (s *server) complete(name string, text *language.Text, checked *language.Checked, at language.Position) any {

@@ -12,8 +12,8 @@ import (
 
 	"github.com/sourcegraph/jsonrpc2"
 
+	"github.com/espalier-dev/espalier/internal/authoring/language"
 	"github.com/espalier-dev/espalier/internal/diag"
-	"github.com/espalier-dev/espalier/internal/language"
 )
 
 // Limits, so that an editor or a text cannot make the server use any amount of time or memory.

@@ -13,7 +13,7 @@ import (
 	"testing"
 	"testing/synctest"
 
-	"github.com/espalier-dev/espalier/internal/language"
+	"github.com/espalier-dev/espalier/internal/authoring/language"
 )
 
 const siteText = `apiVersion: kro.run/v1alpha1

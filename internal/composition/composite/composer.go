@@ -20,7 +20,7 @@ import (
 	"github.com/espalier-dev/espalier/internal/instance/inventory"
 	"github.com/espalier-dev/espalier/internal/instance/plan"
 	"github.com/espalier-dev/espalier/internal/instance/report"
-	"github.com/espalier-dev/espalier/internal/tracing"
+	"github.com/espalier-dev/espalier/internal/telemetry/tracing"
 )
 
 // Composer composes the composites of a kind with one snapshot of its definition and

@@ -9,8 +9,8 @@ import (
 	extv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
 
 	"github.com/espalier-dev/espalier/internal/kube/crd"
-	"github.com/espalier-dev/espalier/internal/reconcile"
 	"github.com/espalier-dev/espalier/internal/serving"
+	"github.com/espalier-dev/espalier/internal/telemetry/reconcile"
 )
 
 const versionStillStored serving.Reason = "VersionStillStored"

@@ -12,8 +12,8 @@ import (
 	"github.com/espalier-dev/espalier/internal/diag"
 	"github.com/espalier-dev/espalier/internal/kube"
 	"github.com/espalier-dev/espalier/internal/object"
-	"github.com/espalier-dev/espalier/internal/reconcile"
 	"github.com/espalier-dev/espalier/internal/serving"
+	"github.com/espalier-dev/espalier/internal/telemetry/reconcile"
 )
 
 // Kind is the kind of definitions, in its storage version: the validation rules of another version

@@ -15,7 +15,7 @@ import (
 	"google.golang.org/grpc/metadata"
 	"google.golang.org/grpc/status"
 
-	"github.com/espalier-dev/espalier/internal/tracing"
+	"github.com/espalier-dev/espalier/internal/telemetry/tracing"
 	fnv1 "github.com/espalier-dev/espalier/sdk/function/proto/v1"
 )
 

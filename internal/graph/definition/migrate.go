@@ -6,8 +6,8 @@ import (
 
 	"github.com/espalier-dev/espalier/internal/graph/kind"
 	"github.com/espalier-dev/espalier/internal/kube/crd"
-	"github.com/espalier-dev/espalier/internal/reconcile"
 	"github.com/espalier-dev/espalier/internal/serving"
+	"github.com/espalier-dev/espalier/internal/telemetry/reconcile"
 )
 
 const conversionRetryInterval = 30 * time.Second

@@ -19,9 +19,9 @@ import (
 	"github.com/espalier-dev/espalier/internal/kube/rbac"
 	"github.com/espalier-dev/espalier/internal/kube/watch"
 	"github.com/espalier-dev/espalier/internal/object"
-	"github.com/espalier-dev/espalier/internal/reconcile"
 	"github.com/espalier-dev/espalier/internal/serving/revision"
 	"github.com/espalier-dev/espalier/internal/telemetry"
+	"github.com/espalier-dev/espalier/internal/telemetry/reconcile"
 )
 
 // permissions lists what reconciling a definition's instances needs: for the impersonated accounts, by user, and for

@@ -12,7 +12,7 @@ import (
 	"github.com/espalier-dev/espalier/internal/instance"
 	"github.com/espalier-dev/espalier/internal/kube/watch"
 	"github.com/espalier-dev/espalier/internal/object"
-	"github.com/espalier-dev/espalier/internal/reconcile"
+	"github.com/espalier-dev/espalier/internal/telemetry/reconcile"
 )
 
 // reconcilers reconcile the instances of a kind, each as the account of the revision that composes it: a rollout, or

@@ -10,10 +10,10 @@ import (
 	"github.com/espalier-dev/espalier/internal/graph/kind"
 	"github.com/espalier-dev/espalier/internal/kube/crd"
 	"github.com/espalier-dev/espalier/internal/kube/watch"
-	"github.com/espalier-dev/espalier/internal/reconcile"
 	"github.com/espalier-dev/espalier/internal/serving"
 	"github.com/espalier-dev/espalier/internal/serving/ending"
 	"github.com/espalier-dev/espalier/internal/serving/revision"
+	"github.com/espalier-dev/espalier/internal/telemetry/reconcile"
 )
 
 // Endings returns the one kind of a definition. A deleted definition waits until its instances are gone, or orphans

@@ -26,10 +26,10 @@ import (
 	"github.com/espalier-dev/espalier/internal/kube/shard"
 	"github.com/espalier-dev/espalier/internal/kube/watch"
 	"github.com/espalier-dev/espalier/internal/object"
-	"github.com/espalier-dev/espalier/internal/reconcile"
 	"github.com/espalier-dev/espalier/internal/serving"
 	"github.com/espalier-dev/espalier/internal/serving/revision"
 	"github.com/espalier-dev/espalier/internal/telemetry"
+	"github.com/espalier-dev/espalier/internal/telemetry/reconcile"
 )
 
 // Config is what the controllers of ResourceGraphDefinitions and ResourceGroups need; both share a Registry.

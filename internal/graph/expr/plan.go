@@ -10,12 +10,13 @@ import (
 	k8slibrary "k8s.io/apiserver/pkg/cel/library"
 
 	"github.com/espalier-dev/espalier/internal/graph/expr/library"
+	"github.com/espalier-dev/espalier/internal/object/regexps"
 )
 
 // programOf returns the program of a checked expression, with its evaluation limited to a cost; a limit of 0 is none.
 func programOf(planner *cel.Env, checked *ast.AST, limit uint64, decorate interpreter.InterpretableDecoratorV2) (cel.Program, error) {
 	return planner.PlanProgram(checked, append(costOptions(limit), cel.EvalOptions(cel.OptOptimize),
-		cel.CustomDecoratorV2(decorate), cel.CustomDecoratorV2(boundComparison), cel.CustomDecoratorV2(library.BoundRegexps))...)
+		cel.CustomDecoratorV2(decorate), cel.CustomDecoratorV2(boundComparison), cel.CustomDecoratorV2(regexps.Bound))...)
 }
 
 // costOptions count the cost of an evaluation and limit it; with a limit of 0, neither.
@@ -41,7 +42,7 @@ func (e *costEstimator) CallCost(function, overload string, args []ref.Val, resu
 			}
 		}
 	case "matches", "find", "findAll":
-		return library.RegexpCost(args[0], args[1])
+		return regexps.Cost(args[0], args[1])
 	}
 	return e.CostEstimator.CallCost(function, overload, args, result)
 }

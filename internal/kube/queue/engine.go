@@ -17,8 +17,8 @@ import (
 
 	"github.com/espalier-dev/espalier/internal/kube/watch"
 	"github.com/espalier-dev/espalier/internal/object"
-	"github.com/espalier-dev/espalier/internal/reconcile"
-	"github.com/espalier-dev/espalier/internal/tracing"
+	"github.com/espalier-dev/espalier/internal/telemetry/reconcile"
+	"github.com/espalier-dev/espalier/internal/telemetry/tracing"
 )
 
 // Reconciler reconciles objects of one kind. It may be called concurrently for different

@@ -6,7 +6,7 @@ import (
 
 	"github.com/espalier-dev/espalier/internal/kube/watch"
 	"github.com/espalier-dev/espalier/internal/object"
-	"github.com/espalier-dev/espalier/internal/tracing"
+	"github.com/espalier-dev/espalier/internal/telemetry/tracing"
 )
 
 // A failed key is retried after a delay that doubles, with jitter: keys that failed together are not retried together.

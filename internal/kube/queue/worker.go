@@ -12,8 +12,8 @@ import (
 	"github.com/espalier-dev/espalier/internal/diag"
 	"github.com/espalier-dev/espalier/internal/kube/watch"
 	"github.com/espalier-dev/espalier/internal/object"
-	"github.com/espalier-dev/espalier/internal/reconcile"
-	"github.com/espalier-dev/espalier/internal/tracing"
+	"github.com/espalier-dev/espalier/internal/telemetry/reconcile"
+	"github.com/espalier-dev/espalier/internal/telemetry/tracing"
 )
 
 func (e *Engine) reconcile(w work) {

@@ -9,7 +9,7 @@ import (
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/client-go/dynamic"
 
-	"github.com/espalier-dev/espalier/internal/tracing"
+	"github.com/espalier-dev/espalier/internal/telemetry/tracing"
 )
 
 // Config configures a hub.

@@ -6,7 +6,7 @@ import (
 	"time"
 
 	"github.com/espalier-dev/espalier/internal/object"
-	"github.com/espalier-dev/espalier/internal/tracing"
+	"github.com/espalier-dev/espalier/internal/telemetry/tracing"
 )
 
 // Subscriber identifies an instance that is woken. It is comparable.

@@ -21,11 +21,11 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/espalier-dev/espalier/internal/kube/watch"
+	"github.com/espalier-dev/espalier/internal/kube/writer"
 	"github.com/espalier-dev/espalier/internal/managed/activation/plan"
 	"github.com/espalier-dev/espalier/internal/object"
-	"github.com/espalier-dev/espalier/internal/reconcile"
 	"github.com/espalier-dev/espalier/internal/telemetry"
-	"github.com/espalier-dev/espalier/internal/writer"
+	"github.com/espalier-dev/espalier/internal/telemetry/reconcile"
 	"github.com/espalier-dev/espalier/sdk/managed"
 )
 

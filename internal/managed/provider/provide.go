@@ -19,7 +19,7 @@ import (
 	"github.com/espalier-dev/espalier/internal/kube/watch"
 	"github.com/espalier-dev/espalier/internal/managed"
 	"github.com/espalier-dev/espalier/internal/managed/activation"
-	"github.com/espalier-dev/espalier/internal/manager/cluster"
+	"github.com/espalier-dev/espalier/internal/serving/cluster"
 	"github.com/espalier-dev/espalier/internal/telemetry"
 	sdk "github.com/espalier-dev/espalier/sdk/managed"
 )

@@ -10,9 +10,9 @@ import (
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/types"
 
-	"github.com/espalier-dev/espalier/internal/diagram"
 	"github.com/espalier-dev/espalier/internal/instance/report"
 	"github.com/espalier-dev/espalier/internal/object"
+	"github.com/espalier-dev/espalier/internal/object/diagram"
 	"github.com/espalier-dev/espalier/internal/observe"
 	"github.com/espalier-dev/espalier/internal/serving/revision"
 )

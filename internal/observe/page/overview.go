@@ -10,9 +10,9 @@ import (
 
 	rev "github.com/espalier-dev/espalier/api/revision/v1alpha1"
 	"github.com/espalier-dev/espalier/api/v1alpha1"
-	"github.com/espalier-dev/espalier/internal/diagram"
 	"github.com/espalier-dev/espalier/internal/instance/report"
 	"github.com/espalier-dev/espalier/internal/object"
+	"github.com/espalier-dev/espalier/internal/object/diagram"
 	"github.com/espalier-dev/espalier/internal/observe"
 	"github.com/espalier-dev/espalier/internal/serving/revision"
 )

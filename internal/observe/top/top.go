@@ -13,7 +13,7 @@ import (
 	"time"
 
 	"github.com/espalier-dev/espalier/internal/diag"
-	"github.com/espalier-dev/espalier/internal/profile"
+	"github.com/espalier-dev/espalier/internal/telemetry/profile"
 )
 
 // Table is what kinds have cost in a period. Programs read it: fields may be added, and none changes its name or meaning.

@@ -11,7 +11,7 @@ import (
 	"unicode/utf8"
 
 	"github.com/espalier-dev/espalier/internal/observe/top"
-	"github.com/espalier-dev/espalier/internal/profile"
+	"github.com/espalier-dev/espalier/internal/telemetry/profile"
 	"github.com/espalier-dev/espalier/internal/testkit/golden"
 	"sigs.k8s.io/yaml"
 )

@@ -9,8 +9,8 @@ import (
 	"k8s.io/apimachinery/pkg/labels"
 	"sigs.k8s.io/yaml"
 
-	"github.com/espalier-dev/espalier/internal/functions/call"
-	"github.com/espalier-dev/espalier/internal/functions/fieldpath"
+	"github.com/espalier-dev/espalier/internal/composition/functions/call"
+	"github.com/espalier-dev/espalier/internal/composition/functions/fieldpath"
 	"github.com/espalier-dev/espalier/internal/testkit/golden"
 )
 

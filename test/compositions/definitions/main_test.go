@@ -16,7 +16,7 @@ import (
 
 	v1 "github.com/espalier-dev/espalier/api/apiextensions/v1"
 	v2 "github.com/espalier-dev/espalier/api/apiextensions/v2"
-	"github.com/espalier-dev/espalier/internal/server"
+	"github.com/espalier-dev/espalier/internal/program/server"
 	"github.com/espalier-dev/espalier/internal/testkit/suite"
 )
 

@@ -17,9 +17,9 @@ import (
 	"github.com/espalier-dev/espalier/internal/composition/composite"
 	"github.com/espalier-dev/espalier/internal/composition/pipeline"
 	"github.com/espalier-dev/espalier/internal/composition/xrd"
-	"github.com/espalier-dev/espalier/internal/functions"
 	"github.com/espalier-dev/espalier/internal/instance/inventory"
 	"github.com/espalier-dev/espalier/internal/instance/plan"
+	"github.com/espalier-dev/espalier/internal/program/functions"
 )
 
 // empty is what there is around a composite that was just made.

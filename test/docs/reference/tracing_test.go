@@ -6,8 +6,8 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/espalier-dev/espalier/internal/telemetry/tracing"
 	"github.com/espalier-dev/espalier/internal/testkit/golden"
-	"github.com/espalier-dev/espalier/internal/tracing"
 )
 
 // TestAttributesOfTracesAreDocumented compares docs/tracing.md with the names that spans and logs use.

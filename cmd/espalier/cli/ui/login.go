@@ -15,7 +15,7 @@ import (
 
 	"golang.org/x/sync/singleflight"
 
-	"github.com/espalier-dev/espalier/internal/manager/access"
+	"github.com/espalier-dev/espalier/internal/program/manager/access"
 )
 
 // checkInterval is how often the token of a viewer who is there is reviewed: one that was revoked is good for no longer.

@@ -25,7 +25,7 @@ import (
 	rev "github.com/espalier-dev/espalier/api/revision/v1alpha1"
 	"github.com/espalier-dev/espalier/api/v1alpha1"
 	"github.com/espalier-dev/espalier/cmd/espalier/cli/follow"
-	"github.com/espalier-dev/espalier/internal/backup/archive"
+	"github.com/espalier-dev/espalier/internal/migration/backup/archive"
 	"github.com/espalier-dev/espalier/internal/object"
 	"github.com/espalier-dev/espalier/internal/observe"
 	"github.com/espalier-dev/espalier/internal/observe/page"

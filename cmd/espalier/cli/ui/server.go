@@ -16,8 +16,8 @@ import (
 	"github.com/go-logr/logr"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 
-	"github.com/espalier-dev/espalier/internal/manager/access"
 	"github.com/espalier-dev/espalier/internal/observe/page"
+	"github.com/espalier-dev/espalier/internal/program/manager/access"
 )
 
 //go:embed assets

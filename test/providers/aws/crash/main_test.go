@@ -19,8 +19,8 @@ import (
 	"k8s.io/client-go/rest"
 
 	espalier "github.com/espalier-dev/espalier/api/espalier/v1alpha1"
-	"github.com/espalier-dev/espalier/internal/manager"
-	"github.com/espalier-dev/espalier/internal/server"
+	"github.com/espalier-dev/espalier/internal/program/manager"
+	"github.com/espalier-dev/espalier/internal/program/server"
 	"github.com/espalier-dev/espalier/internal/testkit"
 	"github.com/espalier-dev/espalier/internal/testkit/suite"
 	aws "github.com/espalier-dev/espalier/providers/aws"

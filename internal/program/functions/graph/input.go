@@ -1,0 +1,131 @@
+package graph
+
+import (
+	"encoding/json"
+	"fmt"
+	"maps"
+	"slices"
+
+	"k8s.io/apimachinery/pkg/runtime"
+
+	"github.com/espalier-dev/espalier/api/v1alpha1"
+	"github.com/espalier-dev/espalier/internal/composition/functions/strict"
+	"github.com/espalier-dev/espalier/internal/diag"
+	"github.com/espalier-dev/espalier/internal/object"
+)
+
+// The names that compositions reference this function by: the short one, and the one that
+// a package manager derives from its package.
+const (
+	Name        = "function-graph"
+	PackageName = "espalier-dev-function-graph"
+)
+
+// APIVersion and Kind of the input.
+const (
+	APIVersion = "graph.fn.espalier.dev/v1alpha1"
+	Kind       = "Graph"
+)
+
+type input struct {
+	APIVersion string         `json:"apiVersion"`
+	Kind       string         `json:"kind"`
+	Metadata   map[string]any `json:"metadata"`
+	Spec       spec           `json:"spec"`
+}
+
+type spec struct {
+	Resources          []resource     `json:"resources"`
+	Status             map[string]any `json:"status"`
+	AllowSecretOutputs []string       `json:"allowSecretOutputs"`
+}
+
+type resource struct {
+	ID             string              `json:"id"`
+	Template       map[string]any      `json:"template"`
+	ExternalRef    *externalRef        `json:"externalRef"`
+	ReadyWhen      []string            `json:"readyWhen"`
+	IncludeWhen    []string            `json:"includeWhen"`
+	Value          any                 `json:"value"`
+	ForEach        []map[string]string `json:"forEach"`
+	WaitFor        map[string]waitFor  `json:"waitFor"`
+	DeletionPolicy string              `json:"deletionPolicy"`
+	DeleteAfter    []string            `json:"deleteAfter"`
+}
+
+type externalRef struct {
+	APIVersion string `json:"apiVersion"`
+	Kind       string `json:"kind"`
+	Metadata   struct {
+		Name      string `json:"name"`
+		Namespace string `json:"namespace"`
+		Selector  any    `json:"selector"`
+	} `json:"metadata"`
+}
+
+// waitFor has no time limit: this function doesn't know how long a field has been missing.
+type waitFor struct {
+	Fields []any `json:"fields"`
+}
+
+func decode(from map[string]any) (*v1alpha1.DefinitionSpec, diag.List) {
+	var in input
+	var problems diag.List
+	if len(from) == 0 {
+		problems.Addf("", "the input is missing; expected %s of %s", Kind, APIVersion)
+		return nil, problems
+	}
+	strict.Decode(from, &in, "", &problems)
+	if in.APIVersion != APIVersion || in.Kind != Kind {
+		problems.Addf("kind", "is %s of %q, not %s of %s", in.Kind, in.APIVersion, Kind, APIVersion)
+	}
+	out := &v1alpha1.DefinitionSpec{Schema: &v1alpha1.Schema{Status: rawExtension(in.Spec.Status)}, AllowSecretOutputs: in.Spec.AllowSecretOutputs}
+	for i := range in.Spec.Resources {
+		r := &in.Spec.Resources[i]
+		out.Resources = append(out.Resources, r.translate(object.Path("spec.resources").Index(i), &problems))
+	}
+	return out, problems
+}
+
+func (r *resource) translate(at object.Path, problems *diag.List) *v1alpha1.Resource {
+	out := &v1alpha1.Resource{
+		ID: r.ID, Template: rawExtension(r.Template), ReadyWhen: r.ReadyWhen, IncludeWhen: r.IncludeWhen,
+		DeletionPolicy: v1alpha1.DeletionPolicy(r.DeletionPolicy), DeleteAfter: r.DeleteAfter,
+	}
+	for _, dimension := range r.ForEach {
+		out.ForEach = append(out.ForEach, dimension)
+	}
+	if r.Value != nil {
+		out.Value = rawExtension(r.Value)
+	}
+	if ref := r.ExternalRef; ref != nil {
+		out.ExternalRef = &v1alpha1.ExternalRef{APIVersion: ref.APIVersion, Kind: ref.Kind}
+		out.ExternalRef.Metadata.Name, out.ExternalRef.Metadata.Namespace = ref.Metadata.Name, ref.Metadata.Namespace
+		if ref.Metadata.Selector != nil {
+			out.ExternalRef.Metadata.Selector = rawExtension(ref.Metadata.Selector)
+		}
+	}
+	for _, id := range slices.Sorted(maps.Keys(r.WaitFor)) {
+		if out.WaitFor == nil {
+			out.WaitFor = map[string]v1alpha1.WaitFor{}
+		}
+		wait := v1alpha1.WaitFor{}
+		if err := json.Unmarshal(rawExtension(r.WaitFor[id].Fields).Raw, &wait.Fields); err != nil {
+			problems.Addf(at.Field("waitFor", id, "fields"), "is not a list of paths: %v", err)
+		}
+		out.WaitFor[id] = wait
+	}
+	return out
+}
+
+// rawExtension is a value as JSON. Values of an object can always be encoded.
+func rawExtension(v any) runtime.RawExtension {
+	if m, ok := v.(map[string]any); ok && m == nil {
+		return runtime.RawExtension{}
+	}
+	data, err := json.Marshal(v)
+	if err != nil {
+		panic(fmt.Sprintf("function-graph: %v", err))
+	}
+	return runtime.RawExtension{Raw: data}
+}

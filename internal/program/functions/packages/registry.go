@@ -1,0 +1,323 @@
+package packages
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"io"
+	"maps"
+	"slices"
+	"strings"
+	"sync"
+	"time"
+
+	"k8s.io/apimachinery/pkg/runtime/schema"
+
+	"github.com/espalier-dev/espalier/internal/composition/pipeline"
+	"github.com/espalier-dev/espalier/internal/diag"
+	"github.com/espalier-dev/espalier/internal/kube/watch"
+	"github.com/espalier-dev/espalier/internal/object"
+	builtin "github.com/espalier-dev/espalier/internal/program/functions"
+	fnv1 "github.com/espalier-dev/espalier/sdk/function/proto/v1"
+)
+
+// LocalFunction is a function on this machine. Either Program or Address is set.
+type LocalFunction struct {
+	// Program is the function's program, which runs as a child process.
+	Program string
+	// Address is the address on this machine that the function listens on, without TLS.
+	Address string
+}
+
+// PreferBuiltIn reports whether built-in functions are called instead of packages that a package manager runs.
+type PreferBuiltIn string
+
+// Preferences. By default, a package is called if a client certificate is configured;
+// otherwise the built-in function is called, if it is the same function.
+const (
+	PreferBuiltInAuto   PreferBuiltIn = "auto"
+	PreferBuiltInAlways PreferBuiltIn = "true"
+	PreferBuiltInNever  PreferBuiltIn = "false"
+)
+
+// SecretName names a Secret with ca.crt, tls.crt and tls.key.
+type SecretName struct{ Namespace, Name string }
+
+// Options configure a Registry. The zero Options are valid.
+type Options struct {
+	// Local are functions by name. They go before all other functions of the same name.
+	Local map[string]LocalFunction
+	// Certificates are the client certificates for packages. If nil, the ones in CertificatesSecret are used, if that
+	// is set.
+	Certificates       pipeline.Certificates
+	CertificatesSecret SecretName
+	// PreferBuiltIn is PreferBuiltInAuto by default.
+	PreferBuiltIn PreferBuiltIn
+	// AllowDevelopment allows a Function's annotations to name a port of this machine's loopback interface that
+	// serves it without TLS, if the function is neither installed nor built in.
+	AllowDevelopment bool
+	// Environment are the environment variables of programs, as NAME=VALUE. Programs get no other ones.
+	Environment []string
+	// Limits limit a call.
+	Limits pipeline.CallLimits
+	// CacheBytes bounds the cache of responses. The default is 64 MiB.
+	CacheBytes int
+	// Output returns the writer for the output of a function's program. The default discards
+	// it. The writer must be safe for concurrent use.
+	Output func(name string) io.Writer
+	// Now is the clock. The default is time.Now.
+	Now func() time.Time
+}
+
+// Registry finds and calls the functions of a cluster. It is a pipeline.Runner and is safe
+// for concurrent use. Before Start no function can be called.
+type Registry struct {
+	options       Options
+	hub           *watch.Hub
+	enqueue       func(object.Key)
+	builtIn       map[string]bool
+	builtInRunner pipeline.Functions
+	programs      *pipeline.Processes
+	remote        *pipeline.Remote
+	guarded       pipeline.Runner
+	cache         *pipeline.Cache
+	stopFuncs     []func()
+	secretMu      sync.Mutex // guards the lease of the certificates' Secret
+
+	mu          sync.RWMutex
+	synced      map[string]bool // kinds that were synced once
+	functions   map[string]*function
+	revisions   map[string]revision
+	routes      map[string]Route
+	subscribers map[*subscriber]struct{}
+	identity    string // the digest of the certificates in the Secret
+}
+
+var _ pipeline.Runner = (*Registry)(nil)
+
+// New returns a registry that reads from a hub. The caller must close it.
+func New(hub *watch.Hub, o Options) *Registry {
+	if o.Now == nil {
+		o.Now = time.Now
+	}
+	if o.CacheBytes == 0 {
+		o.CacheBytes = 64 << 20
+	}
+	c := &Registry{
+		options: o, hub: hub, enqueue: func(object.Key) {}, builtIn: map[string]bool{}, synced: map[string]bool{},
+		functions: map[string]*function{}, revisions: map[string]revision{},
+		routes: map[string]Route{}, subscribers: map[*subscriber]struct{}{},
+	}
+	for name := range builtin.BuiltIn() {
+		c.builtIn[name] = true
+	}
+	builtin.Register(&c.builtInRunner)
+	c.programs = pipeline.NewProcesses(pipeline.ProcessOptions{Output: o.Output, Environment: o.Environment, Now: o.Now,
+		OnChange: func(name string) { c.refreshFunction(name) }})
+	c.remote = pipeline.NewRemote(pipeline.RemoteOptions{Endpoints: endpoints{c}, Certificates: c.certificates(), MaxBytes: o.Limits.MaxBytes, Now: o.Now})
+	c.guarded = pipeline.Guard(pipeline.FirstOf{builtInFunctions{c}, c.remote}, o.Limits)
+	c.cache = pipeline.NewCache(uncachedOnRouteChange{c}, c.Revision, o.CacheBytes, o.Now)
+	return c
+}
+
+// Start runs the programs and begins to watch. enqueue requests a reconcile of an object; it must not block.
+func (c *Registry) Start(enqueue func(object.Key)) {
+	c.mu.Lock()
+	c.enqueue = enqueue
+	c.mu.Unlock()
+	for name, given := range c.options.Local {
+		if given.Program != "" {
+			c.programs.Start(name, given.Program)
+		}
+	}
+	c.startWatches()
+	if s := c.options.CertificatesSecret; s != (SecretName{}) {
+		c.watchSecret()
+	}
+}
+
+// Close stops the watches and the programs. Calls in flight complete first.
+func (c *Registry) Close() {
+	for _, stop := range c.stopFuncs {
+		stop()
+	}
+	c.remote.Close()
+	c.programs.Close()
+}
+
+// Run calls a function by its route, or returns a cached response. Responses of functions
+// with an address or a development runtime are not cached: their code can change unnoticed.
+func (c *Registry) Run(ctx context.Context, name string, request *fnv1.RunFunctionRequest) (*fnv1.RunFunctionResponse, error) {
+	p := c.Route(name)
+	if p.Problem.Reason == FunctionsNotKnown {
+		p = c.trackUnsynced(name)
+	}
+	switch {
+	case p.Problem.Reason == UnknownFunction:
+		return nil, &pipeline.UnknownFunctionError{Function: name}
+	case p.Backend == BackendNone && !p.Problem.Waits:
+		return nil, &pipeline.UnknownFunctionError{Function: name, Problem: p.Problem.Message}
+	}
+	var runner pipeline.Runner = c.cache
+	if p.Backend == BackendDevelopment || p.Backend == BackendAddress {
+		runner = c.guarded
+	}
+	response, err := runner.Run(context.WithValue(ctx, routeKey{}, p), name, request)
+	var call *pipeline.CallError
+	if served := p.servedBy(); served != "" && errors.As(err, &call) {
+		return nil, &pipeline.CallError{Code: call.Code, Message: call.Message + "; " + served, Err: call.Err}
+	}
+	return response, err
+}
+
+// Route is the current route of a function.
+func (c *Registry) Route(name string) Route {
+	c.mu.RLock()
+	defer c.mu.RUnlock()
+	if p, ok := c.routes[name]; ok {
+		return p
+	}
+	return routeFor(c.routeInput(name))
+}
+
+// CheckInput lists the problems that make a function fail with an input for every composite of a kind, with paths in the input. Only
+// built-in functions are checked, unless a package is installed for the function: it may know more than the built-in function that
+// replaces it for the moment. It returns false while the functions of the cluster are unknown; subscribers are notified afterwards.
+func (c *Registry) CheckInput(name string, input map[string]any, isFirstStep bool, composite schema.GroupVersionKind) (problems diag.List, known bool) {
+	if c.Route(name).Problem.Reason == FunctionsNotKnown && c.trackUnsynced(name).Problem.Reason == FunctionsNotKnown {
+		return nil, false
+	}
+	c.mu.RLock()
+	f := c.routeInput(name)
+	c.mu.RUnlock()
+	if !f.isInputChecked() {
+		return nil, true
+	}
+	return builtin.Invalid(f.builtIn, input, isFirstStep, composite), true
+}
+
+func (f routeInput) isInputChecked() bool {
+	return routeFor(f).Backend == BackendBuiltIn && (len(f.revisions) == 0 || f.insteadOfPackage())
+}
+
+// trackUnsynced records a function that was called before the objects were read, so subscribers are notified once its
+// route is known, even if it doesn't exist. It returns its current route.
+func (c *Registry) trackUnsynced(name string) Route {
+	c.mu.Lock()
+	notify := c.updateRoutes(name)
+	p, ok := c.routes[name]
+	if !ok {
+		p = routeFor(c.routeInput(name))
+	}
+	c.mu.Unlock()
+	notify()
+	return p
+}
+
+// Revision identifies the code of a function: the responses of two revisions may differ.
+func (c *Registry) Revision(name string) string {
+	p := c.Route(name)
+	return string(p.Backend) + " " + p.Revision
+}
+
+// CacheStats returns the counters of the cache of responses.
+func (c *Registry) CacheStats() pipeline.CacheStats { return c.cache.Stats() }
+
+// routeKey is the context key of a call's route. All parts of a call use the same route,
+// even if it changes meanwhile.
+type routeKey struct{}
+
+type builtInFunctions struct{ *Registry }
+
+func (i builtInFunctions) Run(ctx context.Context, name string, request *fnv1.RunFunctionRequest) (*fnv1.RunFunctionResponse, error) {
+	p, _ := ctx.Value(routeKey{}).(Route)
+	if p.Backend != BackendBuiltIn {
+		return nil, &pipeline.UnknownFunctionError{Function: name}
+	}
+	return i.builtInRunner.Run(ctx, cmp.Or(p.BuiltInName, name), request)
+}
+
+type endpoints struct{ *Registry }
+
+func (e endpoints) Endpoint(ctx context.Context, name string) (pipeline.Endpoint, error) {
+	p, _ := ctx.Value(routeKey{}).(Route)
+	switch {
+	case p.Backend == BackendProgram:
+		return e.programs.Endpoint(ctx, name)
+	case p.Problem.Reason != "":
+		return pipeline.Endpoint{}, errors.New(p.Problem.Message)
+	}
+	return p.Endpoint, nil
+}
+
+// uncachedOnRouteChange removes the TTL of a response if the function's route changed during the call, so the
+// response isn't cached for the wrong revision.
+type uncachedOnRouteChange struct{ *Registry }
+
+func (s uncachedOnRouteChange) Run(ctx context.Context, name string, request *fnv1.RunFunctionRequest) (*fnv1.RunFunctionResponse, error) {
+	response, err := s.guarded.Run(ctx, name, request)
+	if p, _ := ctx.Value(routeKey{}).(Route); err != nil || p == s.Route(name) {
+		return response, err
+	}
+	return &fnv1.RunFunctionResponse{ // the response without its TTL
+		Meta:    &fnv1.ResponseMeta{Tag: response.GetMeta().GetTag()},
+		Desired: response.GetDesired(), Results: response.GetResults(), Context: response.GetContext(),
+		Requirements: response.GetRequirements(), Conditions: response.GetConditions(), Output: response.GetOutput(),
+	}, nil
+}
+
+// routeInput requires the lock.
+func (c *Registry) routeInput(name string) routeInput {
+	f := routeInput{name: name, builtIn: c.builtInNameFor(name), object: c.functions[name], unsynced: c.unsyncedMessage(), prefer: c.options.PreferBuiltIn}
+	f.allowDevelopment = c.options.AllowDevelopment
+	f.hasCertificates = c.options.Certificates != nil || c.options.CertificatesSecret != SecretName{}
+	for _, r := range c.revisions {
+		if r.function == name {
+			f.revisions = append(f.revisions, r)
+		}
+	}
+	f.samePackage = isSamePackage(f.image(), f.builtIn, c.builtIn)
+	if given, ok := c.options.Local[name]; ok {
+		f.local = &given
+		f.process.revision = c.programs.Revision(name)
+		var ended *pipeline.NotRunningError
+		if errors.As(c.programs.RunError(name), &ended) { // without the time of the restart, which would change the condition each time
+			f.process.problem = strings.TrimSpace(ended.Program + " is not running and is restarted: " + ended.Err.Error() + outputSuffix(ended.Output))
+		}
+	}
+	return f
+}
+
+// builtInNameFor is the name of the built-in function for a function: the one with its name,
+// or else the one of its package, which may be installed under any name.
+func (c *Registry) builtInNameFor(name string) string {
+	if c.builtIn[name] {
+		return name
+	}
+	if f := c.functions[name]; f != nil {
+		if as := packageName(f.image); c.builtIn[as] {
+			return as
+		}
+	}
+	return ""
+}
+
+func outputSuffix(words string) string {
+	if words == "" {
+		return ""
+	}
+	return "; output: " + words
+}
+
+// NamesWithoutObject are the names of the functions that need no Function object, sorted: the built-in ones and the
+// ones in Options.Local.
+func (c *Registry) NamesWithoutObject() []string {
+	names := slices.Collect(maps.Keys(c.builtIn))
+	for name := range c.options.Local {
+		if !c.builtIn[name] {
+			names = append(names, name)
+		}
+	}
+	slices.Sort(names)
+	return names
+}

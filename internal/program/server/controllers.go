@@ -1,0 +1,355 @@
+// Package server wires the program together; nothing else does.
+package server
+
+import (
+	"cmp"
+	"context"
+	"io/fs"
+	"slices"
+	"sync"
+	"time"
+
+	"github.com/go-logr/logr"
+	"github.com/prometheus/client_golang/prometheus"
+	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/apimachinery/pkg/util/wait"
+	"k8s.io/client-go/rest"
+
+	protection "github.com/espalier-dev/espalier/api/protection/v1beta1"
+	"github.com/espalier-dev/espalier/api/v1alpha1"
+	"github.com/espalier-dev/espalier/internal/composition"
+	compositiondefinition "github.com/espalier-dev/espalier/internal/composition/definition"
+	"github.com/espalier-dev/espalier/internal/composition/pipeline"
+	"github.com/espalier-dev/espalier/internal/graph"
+	"github.com/espalier-dev/espalier/internal/graph/definition"
+	"github.com/espalier-dev/espalier/internal/instance"
+	"github.com/espalier-dev/espalier/internal/instance/plan"
+	kubecrd "github.com/espalier-dev/espalier/internal/kube/crd"
+	"github.com/espalier-dev/espalier/internal/kube/rbac"
+	"github.com/espalier-dev/espalier/internal/kube/shard"
+	"github.com/espalier-dev/espalier/internal/kube/watch"
+	"github.com/espalier-dev/espalier/internal/managed/provider"
+	"github.com/espalier-dev/espalier/internal/object"
+	"github.com/espalier-dev/espalier/internal/program/functions/packages"
+	"github.com/espalier-dev/espalier/internal/serving"
+	"github.com/espalier-dev/espalier/internal/serving/admission"
+	"github.com/espalier-dev/espalier/internal/serving/cluster"
+	"github.com/espalier-dev/espalier/internal/serving/install"
+	"github.com/espalier-dev/espalier/internal/telemetry"
+	"github.com/espalier-dev/espalier/internal/telemetry/reconcile"
+	"github.com/espalier-dev/espalier/internal/telemetry/tracing"
+	"github.com/espalier-dev/espalier/sdk/managed"
+)
+
+// Options configure the controllers.
+type Options struct {
+	// ConversionEndpoint is where the conversion webhook is, if another process serves it; optional.
+	ConversionEndpoint *install.Endpoint
+	// Config is how to reach the API server.
+	Config *rest.Config
+	// Workers is how many objects are reconciled concurrently, and RequestsInFlight how many of their requests are sent at a
+	// time; 0 is the default.
+	Workers, RequestsInFlight int
+	// AllowCRDDeletion removes the CustomResourceDefinition of a deleted
+	// definition without instances.
+	AllowCRDDeletion bool
+	// RequireServiceAccount refuses cluster-scoped definitions without a service account.
+	RequireServiceAccount bool
+	// ResourceGroups bounds which kinds ResourceGroups define.
+	ResourceGroups ResourceGroups
+	// SecretOutputs is what happens to definitions of graphs that put data of Secrets into
+	// outputs; by default they are refused.
+	SecretOutputs graph.SecretOutputs
+	// Limits bound each instance, and WatchLimits the watches for instances.
+	Limits      plan.Limits
+	WatchLimits watch.Limits
+	// AdmissionPolicies installs the ValidatingAdmissionPolicies of definitions.
+	AdmissionPolicies bool
+	// AdditionalPrinterColumns adds columns to served kinds in kubectl get, beyond those of their dialects.
+	AdditionalPrinterColumns bool
+	// Version is this program's version.
+	Version string
+	Log     logr.Logger
+	Events  telemetry.Recorder
+	// Observe is called after each reconcile; optional.
+	Observe func(reconcile.Run)
+	// Tracer makes spans of events, reconciles and requests; nil for none.
+	Tracer *tracing.Tracer
+	// ObservePropagation is called each time a value has reached the status of one layer from the
+	// status of the layer below, with the time that took; optional.
+	ObservePropagation func(below, above schema.GroupKind, took time.Duration)
+	// Decided receives what is decided for instances; optional.
+	Decided instance.Decided
+	// Dialects are served even if another program has installed their definitions. Without
+	// any, all dialects are served whose definitions no other program has installed.
+	Dialects []Dialect
+	// Usages installs the kinds of usages. Kinds that exist are served in any case.
+	Usages bool
+	// Providers serve managed resources.
+	Providers []managed.Provider
+	// Composites returns the Reconcilers that serve composites and claims of the composition
+	// dialect; by default the instance engine.
+	Composites func(*cluster.Cluster) compositiondefinition.Reconcilers
+	// WrapRunner wraps the runner of functions; optional.
+	WrapRunner func(pipeline.Runner) pipeline.Runner
+	// Poll is how often external resources are observed without an event; 0 for the default.
+	Poll time.Duration
+	// Functions configure functions beyond the cluster's objects.
+	Functions packages.Options
+	// LeaderUntil is until when this process is certain to be the only leader; optional, and zero
+	// without leader election.
+	LeaderUntil func() time.Time
+	// Lease is the lease of the leader election; empty without leader election.
+	Lease cluster.Lease
+	// Shard selects the objects of this installation, if several share the cluster. Installations returns the leases of all
+	// of them; nil if there is only one.
+	Shard         shard.Selector
+	Installations func(context.Context) ([]string, error)
+	// SigningKeyNamespace is where the Secret with the signing key is created, unless the cluster
+	// records another namespace; by default DefaultSigningKeyNamespace.
+	SigningKeyNamespace string
+	// Leader returns this process and the epoch of its leadership; optional.
+	Leader func() (holder string, epoch int64)
+	// Needs are the permissions that the controllers need in every cluster; by default those
+	// that follow from these options.
+	Needs []rbac.Permission
+	// Now is the clock; by default the wall clock.
+	Now func() time.Time
+}
+
+// ResourceGroups bounds which kinds ResourceGroups define: authors of a namespace write them, and their kinds are served in the
+// whole cluster.
+type ResourceGroups struct {
+	// APIGroups are the API groups of the kinds; *.example.com stands for all below example.com, and * for all. Without any,
+	// all are allowed.
+	APIGroups []string
+	// MaxKinds is how many kinds the ResourceGroups of a namespace define; 0 for no limit.
+	MaxKinds int
+}
+
+// DefaultSigningKeyNamespace is the namespace of the signing key of controllers that run outside of
+// a cluster and without leader election.
+const DefaultSigningKeyNamespace = "kube-system"
+
+// Controllers are everything that runs against one API server.
+type Controllers struct {
+	*cluster.Cluster
+	// Functions calls the functions of the cluster's compositions.
+	Functions *packages.Registry
+	// Rollouts counts the outcomes of definitions' revisions.
+	Rollouts *telemetry.Rollouts
+
+	options  Options
+	registry *definition.Registry
+	// composites are the composition dialect's definitions.
+	composites *compositiondefinition.Registry
+	dialects   dialects
+	usages     *usages
+	layers     *telemetry.StatusPropagation
+	limits     instance.Limits
+	// conversions has the address of the conversion webhook.
+	conversions *conversions
+	permissions *permissions
+	// initial gives instances their initial metadata; nil for none.
+}
+
+// NewControllers prepares the controllers; Run runs them.
+func NewControllers(o Options) (*Controllers, error) {
+	if o.Now == nil {
+		o.Now = time.Now
+	}
+	c := &Controllers{options: o, dialects: dialects{configured: o.Dialects}, registry: definition.NewRegistry(),
+		composites: compositiondefinition.NewRegistry(), Rollouts: telemetry.NewRollouts(), layers: telemetry.NewStatusPropagation(o.ObservePropagation)}
+	c.limits = instance.Limits{Limits: o.Limits, Exceeded: telemetry.NewExceededLimits()}
+	var err error
+	if o.Needs == nil {
+		if o.Needs, err = Needs(ManagerOptions{Dialects: o.Dialects, Providers: o.Providers, Functions: o.Functions}); err != nil {
+			return nil, err
+		}
+	}
+	c.permissions = newPermissions(o.Needs, o.Log.WithName("permissions"))
+	c.Cluster, err = cluster.New(cluster.Options{
+		Config: o.Config, Workers: o.Workers, RequestsInFlight: o.RequestsInFlight, Log: o.Log, Observe: o.Observe, Tracer: o.Tracer,
+		CRDDependents: c.crdDependents, GroupDependents: c.groupDependents, Annotated: composition.Annotated, OnPermissionsChange: c.permissionsChanged,
+		Remedy:    func(kind schema.GroupKind) string { return provider.Remedy(o.Providers, kind) },
+		ExtraCRDs: c.crdsToInstall, Lease: o.Lease, Shard: o.Shard, Installations: o.Installations, WatchLimits: o.WatchLimits,
+		SigningKeyNamespace: cmp.Or(o.SigningKeyNamespace, DefaultSigningKeyNamespace),
+	})
+	if err != nil {
+		return nil, err
+	}
+	c.permissions.account, c.permissions.watches, c.permissions.registry, c.permissions.enqueue = c.Client, c.Hub, c.registry, c.Enqueue
+	c.Functions = packages.New(c.Hub, o.Functions)
+	c.usages = newUsages(c.Cluster, o, func() bool { return c.dialects.serves(Composition) })
+	c.conversions = &conversions{at: o.ConversionEndpoint, changed: func() {
+		for _, key := range c.registry.Keys() {
+			c.Enqueue(key)
+		}
+	}}
+	return c, nil
+}
+
+// permissionsChanged is called when the permissions of a user have changed; "" stands for the
+// controllers' own.
+func (c *Controllers) permissionsChanged(user string) {
+	c.permissions.permissionsChanged(user)
+}
+
+// crdsToInstall chooses the dialects that are served, and returns their CustomResourceDefinitions
+// and all others to install.
+func (c *Controllers) crdsToInstall(installed func(name string) (*apiextensionsv1.CustomResourceDefinition, bool)) []fs.FS {
+	var out []fs.FS
+	for _, d := range c.dialects.choose(installed) {
+		out = append(out, d.kinds()...)
+	}
+	for _, note := range c.dialects.notes() {
+		c.options.Log.Info("warning: " + note)
+	}
+	if c.options.Usages {
+		out = append(out, protection.CRDs)
+	}
+	return append(out, provider.CRDs(c.options.Providers)...)
+}
+
+// crdDependents returns the definitions, of both dialects, and the activations to reconcile after a
+// change of a CustomResourceDefinition. If it defines a kind of usages, that is served from now on.
+func (c *Controllers) crdDependents(crd *apiextensionsv1.CustomResourceDefinition) []object.Key {
+	c.usages.crdChanged(crd)
+	var waiting []object.Key // for another kind of their namespace to be deleted
+	if owner, owned := kubecrd.Owner(crd); owned && owner.Namespace != "" {
+		if _, exists := c.Kinds.CRD(kubecrd.GroupKind(crd)); !exists {
+			waiting = c.registry.InNamespace(owner.Namespace)
+		}
+	}
+	return slices.Concat(c.registry.Concerned(crd), c.composites.Concerned(crd), provider.Dependents(c.options.Providers, crd), waiting)
+}
+
+// groupDependents returns the definitions of both dialects to reconcile after a change of how a version of an API group is served.
+func (c *Controllers) groupDependents(group string) []object.Key {
+	return slices.Concat(c.registry.InGroup(group), c.composites.InGroup(group))
+}
+
+// Run installs the dialects' kinds, then runs the controllers until the context ends or a
+// permanent failure. It returns when everything that it started has ended.
+func (c *Controllers) Run(ctx context.Context) error {
+	defer c.Functions.Close()
+	ctx, cancel := context.WithCancel(ctx)
+	var checks sync.WaitGroup
+	checks.Go(func() { c.permissions.run(ctx) })
+	defer checks.Wait()
+	defer cancel() // also if the cluster fails
+	err := c.Cluster.Run(ctx, func(ctx context.Context) error {
+		if c.options.AdmissionPolicies {
+			go c.installPolicies(ctx)
+		}
+		c.usages.startServing()
+		if err := c.startProviders(ctx); err != nil {
+			return err
+		}
+		if c.dialects.serves(Composition) {
+			c.startFunctions()
+			c.startComposites(ctx)
+		}
+		if c.dialects.serves(Graph) {
+			c.startGraphs()
+		}
+		return nil
+	})
+	return c.permissions.explain(ctx, err)
+}
+
+// startGraphs serves the graph dialect's definitions, and the kinds that they define.
+func (c *Controllers) startGraphs() {
+	c.Serve(definition.RevisionKind, &definition.Orphans{Cluster: c.Client, Kinds: c.Kinds, Hub: c.Hub, Now: c.options.Now})
+	for _, kind := range []string{v1alpha1.ResourceGraphDefinitionKind, v1alpha1.ResourceGroupKind} {
+		gvk := v1alpha1.GroupVersion.WithKind(kind)
+		c.Start(gvk, definition.New(c.definitionConfig(gvk)))
+	}
+}
+
+// installPolicies installs the admission policies, and retries until that succeeds. A forbidden
+// request is among the missing permissions that Notes and metrics report.
+func (c *Controllers) installPolicies(ctx context.Context) {
+	log := c.options.Log.WithName("admission")
+	backoff := wait.Backoff{Duration: time.Second, Factor: 2, Jitter: 0.1, Steps: 8, Cap: 5 * time.Minute}
+	for {
+		err := admission.Install(ctx, c.Client)
+		if err == nil || ctx.Err() != nil {
+			return
+		}
+		log.Error(err, "cannot install the admission policies; until then any author of definitions can name any service account; retrying")
+		select {
+		case <-ctx.Done():
+			return
+		case <-time.After(backoff.Step()):
+		}
+	}
+}
+
+// Collectors are the metrics besides those of watches and reconciles.
+func (c *Controllers) Collectors() []prometheus.Collector {
+	return []prometheus.Collector{c.Rollouts, c.limits.Exceeded, c.Quota, newPermissionCollector(c.permissions.missing),
+		telemetry.NewReadiness(c.Engine.Kinds, c.Objects)}
+}
+
+// Notes are remarks on the state of the controllers, each in one line.
+func (c *Controllers) Notes() []string { return append(c.dialects.notes(), c.permissions.notes()...) }
+
+// startProviders serves managed resources.
+func (c *Controllers) startProviders(ctx context.Context) error {
+	return provider.Start(ctx, c.Cluster, provider.Options{
+		Providers: c.options.Providers, Events: c.options.Events, PollInterval: c.options.Poll, Now: c.options.Now,
+		LeaderUntil: c.options.LeaderUntil, Leader: c.options.Leader, Usages: c.usages.index,
+	})
+}
+
+// startComposites serves the composition dialect's definitions, and the kinds that they
+// define.
+func (c *Controllers) startComposites(ctx context.Context) {
+	composites := composition.Options{
+		Runner: c.Functions, SubscribeToFunctions: c.Functions.Subscribe, Functions: c.Functions.NamesWithoutObject(), CheckInput: c.Functions.CheckInput,
+		Usages: c.usages.index, Layers: c.layers, Limits: c.limits, Decided: c.options.Decided,
+		Version: c.options.Version, AdditionalPrinterColumns: c.options.AdditionalPrinterColumns, Registry: c.composites, Events: c.options.Events,
+		Now: c.options.Now,
+	}
+	if c.options.WrapRunner != nil {
+		composites.Runner = c.options.WrapRunner(c.Functions)
+	}
+	composites.Runner = measuredFunctions{composites.Runner}
+	if c.options.Composites != nil {
+		composites.Reconcilers = c.options.Composites(c.Cluster)
+	}
+	composition.Start(ctx, c.Cluster, composites)
+}
+
+// startFunctions starts the controllers of functions and their revisions.
+func (c *Controllers) startFunctions() {
+	r := packages.Reconciler{Registry: c.Functions, Cluster: c.Client, Hub: c.Hub, Now: c.options.Now}
+	c.Serve(packages.FunctionKind, &r)
+	c.Serve(packages.RevisionKind, &packages.Revisions{Reconciler: r})
+	c.Functions.Start(c.Enqueue)
+}
+
+func (c *Controllers) definitionConfig(kind schema.GroupVersionKind) definition.Config {
+	return definition.Config{
+		Config: serving.Config{
+			Kind: kind, Cluster: c.Client, Kinds: c.Kinds, Hub: c.Hub, Engine: c.Engine, Events: c.options.Events, Now: c.options.Now,
+			Published: c.RecordCRD, Held: c.Instances, AdditionalPrinterColumns: c.options.AdditionalPrinterColumns,
+			MaxKindsPerNamespace: c.options.ResourceGroups.MaxKinds,
+		},
+		Registry: c.registry, NamespacedGroups: c.options.ResourceGroups.APIGroups, Version: c.options.Version, Keys: c.Keys,
+		AllowCRDDeletion: c.options.AllowCRDDeletion, RequireServiceAccount: c.options.RequireServiceAccount, SecretOutputs: c.options.SecretOutputs,
+		Usages: c.usages.index, Layers: c.layers, Limits: c.limits, Decided: c.options.Decided, Rollouts: c.Rollouts, As: c.account,
+		Conversions: c.conversions, Shard: c.options.Shard,
+	}
+}
+
+// account returns the service account that the instances of a definition are reconciled as.
+func (c *Controllers) account(named v1alpha1.ServiceAccount) (definition.Account, error) {
+	a, err := c.AccountFor(named.Namespace, named.Name)
+	if err != nil {
+		return definition.Account{}, err
+	}
+	return definition.Account{User: a.User, Named: named, Cluster: a.Client, Hub: a.Hub, Lifetime: a}, nil
+}
