@@ -127,7 +127,7 @@ func (s delayedBody) Read(p []byte) (int, error) {
 
 // TestControllersWithADelayedWatchAreSuspended imports while the controllers' watch of Holds is delayed:
 // an import that crashes half-way has created managed resources without Bindings, and the controllers
-// do not reconcile them.
+// do not reconcile them until it is aborted and repeated.
 func TestControllersWithADelayedWatchAreSuspended(t *testing.T) {
 	fakeCloud := newCloud()
 	p := newStockedPlane(t, fakeCloud)
@@ -157,7 +157,8 @@ func TestControllersWithADelayedWatchAreSuspended(t *testing.T) {
 	if n := len(p.bindings(t)); n > 0 {
 		t.Errorf("the controllers created %d Bindings during the import", n)
 	}
-	if err := p.importer(t, p.config, raw, "second").Run(t.Context()); err != nil {
+	p.abort(t, raw)
+	if err := p.importer(t, p.config, raw, "third").Run(t.Context()); err != nil {
 		t.Fatal(err)
 	}
 	p.awaitStock(t)

@@ -22,13 +22,14 @@ import (
 )
 
 var (
-	role        = v1alpha1.GroupVersion.WithKind("Role")
-	xrd         = v1.GroupVersion.WithKind(v1.DefinitionKind)
-	composition = v1.GroupVersion.WithKind(v1.CompositionKind)
-	revision    = v1.GroupVersion.WithKind(v1.CompositionRevisionKind)
-	function    = pkgv1.GroupVersion.WithKind(pkgv1.FunctionKind)
-	environment = v1beta1.GroupVersion.WithKind(v1beta1.EnvironmentConfigKind)
-	inUse       = protection.GroupVersion.WithKind(protection.UsageKind)
+	role          = v1alpha1.GroupVersion.WithKind("Role")
+	xrd           = v1.GroupVersion.WithKind(v1.DefinitionKind)
+	composition   = v1.GroupVersion.WithKind(v1.CompositionKind)
+	revision      = v1.GroupVersion.WithKind(v1.CompositionRevisionKind)
+	function      = pkgv1.GroupVersion.WithKind(pkgv1.FunctionKind)
+	environment   = v1beta1.GroupVersion.WithKind(v1beta1.EnvironmentConfigKind)
+	graphRevision = schema.GroupVersionKind{Group: "internal.kro.run", Version: "v1alpha1", Kind: "GraphRevision"}
+	inUse         = protection.GroupVersion.WithKind(protection.UsageKind)
 
 	managedOfMarket = []schema.GroupVersionKind{bucket, network, role}
 )
@@ -307,15 +308,4 @@ func fieldChanged(was *unstructured.Unstructured, path ...string) func(*unstruct
 		}
 		return nil
 	}
-}
-
-// awaitRevision waits for the first revision of the stalls' composition.
-func (p plane) awaitRevision(t *testing.T) {
-	t.Helper()
-	p.AwaitList(t, revision, "", "", func(objects map[string]*unstructured.Unstructured) error {
-		if len(objects) == 0 {
-			return errors.New("no revision exists")
-		}
-		return nil
-	})
 }

@@ -16,7 +16,6 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
-	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/client-go/rest"
 
 	"github.com/espalier-dev/espalier/cmd/espalier/cli"
@@ -136,7 +135,7 @@ spec:
 		t.Errorf("%d revisions were issued", issued)
 	}
 	for _, revision := range []string{"-r00001", "-r00002"} {
-		to.AwaitReady(t, schema.GroupVersionKind{Group: "internal.kro.run", Version: "v1alpha1", Kind: "GraphRevision"}, "", definition+revision)
+		to.AwaitReady(t, graphRevision, "", definition+revision)
 	}
 	for _, name := range names {
 		was, _, _ := unstructured.NestedString(from.Get(t, from.kind("Box"), from.ns, name).Object, "status", "edition")
@@ -146,6 +145,13 @@ spec:
 			}
 			return testkit.IsReady(o)
 		})
+	}
+	for _, name := range names { // other tests import into this cluster
+		from.erase(t, from.Get(t, from.kind("Box"), from.ns, name))
+	}
+	from.erase(t, from.Get(t, suite.RGD, "", definition))
+	for _, suffix := range []string{"-r00001", "-r00002"} {
+		from.erase(t, from.Get(t, graphRevision, "", definition+suffix))
 	}
 }
 

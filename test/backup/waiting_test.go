@@ -78,4 +78,6 @@ func TestADefinitionWithAMissingKindIsImported(t *testing.T) {
 	p.Await(t, gadget, p.ns, "bird", suite.IsPresent)
 	p.Delete(t, p.kind("Early"), p.ns, "bird")
 	p.AwaitGone(t, p.kind("Early"), p.ns, "bird")
+	p.Delete(t, suite.RGD, "", definition)
+	p.AwaitGone(t, suite.RGD, "", definition)
 }
