@@ -33,9 +33,9 @@ func TestAnInstanceIsComposedWithinItsLimits(t *testing.T) {
 		message  string
 	}{
 		"The defaults":     {plan.Limits{}, all, nil, ""},
-		"Cost":             {plan.Limits{Cost: 20}, nil, []plan.Limit{plan.CostLimit}, "the expressions of one reconcile exceed a CEL cost of 20 together (--max-instance-cel-cost)"},
-		"Bytes":            {plan.Limits{Bytes: 40}, nil, []plan.Limit{plan.BytesLimit}, "the values of the expressions exceed 40 bytes together (--max-instance-bytes)"},
-		"Objects":          {plan.Limits{Objects: 3}, nil, []plan.Limit{plan.ObjectsLimit}, "with the 3 items of rest the instance has 4 objects, over the limit of 3 (--max-instance-objects)"},
+		"Cost":             {plan.Limits{Cost: 20}, nil, []plan.Limit{plan.CostLimit}, "the expressions of one reconcile exceed a CEL cost of 20 together (instanceLimits.celCost)"},
+		"Bytes":            {plan.Limits{Bytes: 40}, nil, []plan.Limit{plan.BytesLimit}, "the values of the expressions exceed 40 bytes together (instanceLimits.bytes)"},
+		"Objects":          {plan.Limits{Objects: 3}, nil, []plan.Limit{plan.ObjectsLimit}, "with the 3 items of rest the instance has 4 objects, over the limit of 3 (instanceLimits.objects)"},
 		"As many objects":  {plan.Limits{Objects: 5}, all, nil, ""},
 		"Enough, but once": {plan.Limits{Cost: 100_000}, all, nil, ""},
 	}

@@ -26,7 +26,7 @@ func (c *composition) exceededLimits() (limits []plan.Limit, problem plan.Proble
 	var texts []string
 	for _, e := range c.budget.Exceeded() {
 		limit := limitOf(e.Limit)
-		limits, texts = append(limits, limit), append(texts, fmt.Sprintf("%v (%s)", e, limit.Flag()))
+		limits, texts = append(limits, limit), append(texts, fmt.Sprintf("%v (%s)", e, limit.Field()))
 	}
 	if c.tooManyObjects.Reason != "" {
 		limits, texts = append(limits, plan.ObjectsLimit), append(texts, c.tooManyObjects.Message)

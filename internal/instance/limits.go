@@ -30,7 +30,7 @@ func (r *Reconciler) withinDepth(c Composer, o *unstructured.Unstructured) Compo
 	return Frozen{Composer: c, Problem: plan.Problem{
 		Reason: plan.LimitExceeded,
 		Message: fmt.Sprintf("more than %d instances are nested in each other (%s): %s is created by %s; the instance is not changed",
-			limit, plan.DepthLimit.Flag(), o.GetName(), inventory.DescribeOwner(o)),
+			limit, plan.DepthLimit.Field(), o.GetName(), inventory.DescribeOwner(o)),
 	}}
 }
 

@@ -58,7 +58,7 @@ func TestInstancesAreNestedUpToALimit(t *testing.T) {
 				t.Errorf("counted %v, %v", counted, err)
 			}
 			if !tc.composed {
-				f.wantCondition(v1alpha1.InstanceReady, "LimitExceeded: more than "+fmt.Sprint(plan.Limits{Depth: tc.limit}.WithDefaults().Depth)+" instances are nested in each other (--max-instance-depth): shop is created by")
+				f.wantCondition(v1alpha1.InstanceReady, "LimitExceeded: more than "+fmt.Sprint(plan.Limits{Depth: tc.limit}.WithDefaults().Depth)+" instances are nested in each other (instanceLimits.depth): shop is created by")
 			}
 		})
 	}

@@ -34,7 +34,7 @@ func TestNewKindsAreRefused(t *testing.T) {
 		"a group that nobody serves yet":       {"new.example.com", "team-b", 2, "", ""},
 		"a group of an aggregated API server":  {"metrics.example.com", "", 0, NotOwned, "APIService v1.metrics.example.com"},
 		"a group of Kubernetes":                {"gateway.networking.k8s.io", "", 0, NotOwned, "belongs to Kubernetes"},
-		"a namespace at its limit":             {"example.com", "team-a", 2, TooManyKinds, "namespace team-a define 2 kinds, and --max-kinds-per-namespace is 2"},
+		"a namespace at its limit":             {"example.com", "team-a", 2, TooManyKinds, "namespace team-a define 2 kinds, and resourceGroups.maxKinds is 2"},
 		"no limit":                             {"example.com", "team-a", 0, "", ""},
 		"a cluster-scoped definition":          {"example.com", "", 1, "", ""},
 	}

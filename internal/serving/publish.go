@@ -136,7 +136,7 @@ func (r *Reconciler) refusesNew(key object.Key, wanted *apiextensionsv1.CustomRe
 		return Readiness{}, false
 	}
 	return Readiness{Reason: TooManyKinds, Message: fmt.Sprintf("the ResourceGroups of namespace %s define %d kinds, and %s is %d. Delete a CustomResourceDefinition that is no longer needed, or ask an administrator to raise the limit",
-		key.Namespace, len(existing), MaxKindsPerNamespaceFlag, r.MaxKindsPerNamespace)}, true
+		key.Namespace, len(existing), MaxKindsPerNamespaceField, r.MaxKindsPerNamespace)}, true
 }
 
 func (r *Reconciler) publisher() Publisher {

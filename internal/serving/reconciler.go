@@ -56,8 +56,8 @@ type Config struct {
 	MaxKindsPerNamespace int
 }
 
-// MaxKindsPerNamespaceFlag is the flag for Config.MaxKindsPerNamespace.
-const MaxKindsPerNamespaceFlag = "--max-kinds-per-namespace"
+// MaxKindsPerNamespaceField is the field of the configuration file for Config.MaxKindsPerNamespace.
+const MaxKindsPerNamespaceField = "resourceGroups.maxKinds"
 
 // EnqueueDefinition enqueues a definition.
 func (c *Config) EnqueueDefinition(key object.Key) {

@@ -17,7 +17,7 @@ import (
 // crdPage is how many CustomResourceDefinitions a list has.
 const crdPage = 100
 
-// ServesMoreColumns says whether the controllers that serve kinds in a cluster add the columns of --more-columns: a plan that does not add
+// ServesMoreColumns says whether the controllers that serve kinds in a cluster add the columns of moreColumns: a plan that does not add
 // them as well would remove them.
 func ServesMoreColumns(ctx context.Context, client dynamic.Interface) (bool, error) {
 	options := metav1.ListOptions{Limit: crdPage}
@@ -38,7 +38,7 @@ func ServesMoreColumns(ctx context.Context, client dynamic.Interface) (bool, err
 	}
 }
 
-// hasMoreColumns says whether a kind that Espalier serves has the columns of --more-columns.
+// hasMoreColumns says whether a kind that Espalier serves has the columns of moreColumns.
 func hasMoreColumns(c *apiextensionsv1.CustomResourceDefinition) bool {
 	if _, applied := c.Annotations[v1alpha1.AppliedAnnotation]; !applied {
 		return false

@@ -60,6 +60,7 @@ func Preview(ctx context.Context, o server.ManagerOptions, p PreviewOptions) (pr
 	if err != nil {
 		return preview.Plan{}, err
 	}
+	o.MoreColumns = o.MoreColumns || cluster.moreColumns
 	overlay := dryrun.New()
 	convertObjects(overlay)
 	config := overlay.Wrap(o.Config)
@@ -69,11 +70,9 @@ func Preview(ctx context.Context, o server.ManagerOptions, p PreviewOptions) (pr
 	}
 	decisions, failures := &decisions{}, &Failures{}
 	c, err := server.NewControllers(server.Options{
-		Config: config, Workers: o.Workers, Log: logr.Discard(), Events: telemetry.NoEvents{}, Observe: failures.Observe, Decided: decisions.note,
+		Config: config, Settings: o.Simulated(), Log: logr.Discard(), Events: telemetry.NoEvents{}, Observe: failures.Observe, Decided: decisions.note,
 		ConversionEndpoint: cluster.endpoint,
-		Dialects:           o.Dialects, Usages: o.Usages, Functions: o.Functions, Version: o.Version, AdditionalPrinterColumns: cluster.moreColumns ||
-			o.AdditionalPrinterColumns,
-		Limits: o.Limits, SecretOutputs: o.SecretOutputs, AllowCRDDeletion: o.AllowCRDDeletion, RequireServiceAccount: o.RequireServiceAccount,
+		Functions:          o.Functions, Version: o.Version,
 	})
 	if err != nil {
 		return preview.Plan{}, err

@@ -1,7 +1,6 @@
 package simulation
 
 import (
-	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
@@ -52,8 +51,9 @@ type OfflineStep func(ctx context.Context, cluster *Offline) (again bool, err er
 
 // RunOffline runs the controllers in an empty cluster in memory until step is done, or for the timeout at
 // most. Of the options it uses those that concern definitions and functions. Objects that name no
-// namespace are in the given one.
+// namespace are in the given one. All dialects are served, and usages.
 func RunOffline(ctx context.Context, o server.ManagerOptions, namespace string, timeout time.Duration, step OfflineStep) error {
+	o.Dialects, o.Usages, o.Workers = nil, true, 4
 	overlay, config := offline.New()
 	convertObjects(overlay)
 	client, err := dynamic.NewForConfig(config)
@@ -63,10 +63,8 @@ func RunOffline(ctx context.Context, o server.ManagerOptions, namespace string, 
 	cluster := &Offline{overlay: overlay, client: client, namespace: namespace, decisions: &decisions{}, failures: &Failures{},
 		namespaces: map[string]bool{}}
 	c, err := server.NewControllers(server.Options{
-		Config: config, Workers: cmp.Or(o.Workers, 4), Log: logr.Discard(), Events: telemetry.NoEvents{}, Observe: cluster.failures.Observe,
-		Decided:            cluster.decisions.note,
-		ConversionEndpoint: &offlineEndpoint,
-		Usages:             true, Functions: o.Functions, Version: o.Version, Limits: o.Limits, SecretOutputs: o.SecretOutputs,
+		Config: config, Settings: o.Simulated(), Log: logr.Discard(), Events: telemetry.NoEvents{}, Observe: cluster.failures.Observe,
+		Decided: cluster.decisions.note, ConversionEndpoint: &offlineEndpoint, Functions: o.Functions, Version: o.Version,
 	})
 	if err != nil {
 		return err

@@ -13,7 +13,7 @@ type ExceededLimits struct{ *prometheus.CounterVec }
 func NewExceededLimits() *ExceededLimits {
 	return &ExceededLimits{prometheus.NewCounterVec(prometheus.CounterOpts{
 		Name: "espalier_limits_exceeded_total",
-		Help: "Reconciles of instances that exceeded a limit, by the limit as its flag names it.",
+		Help: "Reconciles of instances that exceeded a limit, by the limit.",
 	}, []string{"group", "kind", "limit"})}
 }
 

@@ -81,7 +81,7 @@ func denyLocal(network, address string, _ syscall.RawConn) error {
 	if err == nil && strings.HasPrefix(network, "tcp") && !ip.IsLoopback() && !ip.IsUnspecified() && !ip.IsLinkLocalUnicast() && !ip.IsMulticast() {
 		return nil
 	}
-	return errors.New("a ProviderConfig cannot refer to a server on the machine on which Espalier runs: use a ClusterProviderConfig, or start Espalier with --postgresql-local-servers")
+	return errors.New("a ProviderConfig cannot refer to a server on the machine on which Espalier runs: use a ClusterProviderConfig, or start Espalier with postgresql.localServers in its configuration")
 }
 
 // It is nil for a connection without TLS.

@@ -93,7 +93,7 @@ func (p plane) run(t *testing.T, fakeCloud *cloud.Cloud) (stop func()) {
 	if fakeCloud != nil {
 		providers = append(providers, sandbox.Provider(fakeCloud))
 	}
-	c := suite.Start(t, server.Options{Config: p.config, AllowCRDDeletion: true, Usages: true, Providers: providers})
+	c := suite.Start(t, server.Options{Config: p.config, Settings: server.Settings{AllowCRDDeletion: true, Usages: true}, Providers: providers})
 	if err := c.WaitStarted(t.Context()); err != nil {
 		t.Fatal(err)
 	}

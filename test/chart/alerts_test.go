@@ -32,7 +32,10 @@ func expressions(t *testing.T) map[string]string {
 				out["alert "+rule.Alert] = rule.Expr
 			}
 		case "ConfigMap":
-			text, _, _ := unstructured.NestedString(o.Object, "data", "espalier.json")
+			text, isDashboard, _ := unstructured.NestedString(o.Object, "data", "espalier.json")
+			if !isDashboard {
+				continue
+			}
 			var dashboard struct {
 				Panels []struct {
 					Title   string

@@ -63,7 +63,7 @@ var matrix = map[string][]string{
 	"Impersonation":          {"priorityAndFairness.serviceAccounts[0].namespace=default", "priorityAndFairness.serviceAccounts[0].names={*}", "priorityAndFairness.borrowingLimitPercent=100", "rbac.impersonate[0].namespace=default", "rbac.impersonate[0].names={espalier,builder}", "rbac.composed[0].apiGroups={apps}", "rbac.composed[0].resources={deployments}", "rbac.composed[0].verbs={get,list,watch,create,patch,delete}"},
 	"A digest":               {"image.repository=registry.example.com/espalier", "image.digest=sha256:" + strings.Repeat("0", 64), "image.pullSecrets={registry}"},
 	"Limited networks":       {"networkPolicy.webhookFrom[0].ipBlock.cidr=10.0.0.0/28", "networkPolicy.metricsFrom[0].namespaceSelector.matchLabels.team=monitoring", "ui.enabled=true", "networkPolicy.uiFrom[0].ipBlock.cidr=10.1.0.0/16", "networkPolicy.egress[0].ports[0].port=443"},
-	"Pods":                   {"nodeSelector.disk=ssd", "tolerations[0].key=control", "tolerations[0].operator=Exists", "affinity.nodeAffinity.preferredDuringSchedulingIgnoredDuringExecution[0].weight=1", "affinity.nodeAffinity.preferredDuringSchedulingIgnoredDuringExecution[0].preference.matchExpressions[0].key=zone", "affinity.nodeAffinity.preferredDuringSchedulingIgnoredDuringExecution[0].preference.matchExpressions[0].operator=Exists", "podLabels.team=platform", "podAnnotations.note=text", "controllers.extraArgs={--functions-prefer-builtin}", "topologySpreadConstraints[0].maxSkew=2", "topologySpreadConstraints[0].topologyKey=zone", "topologySpreadConstraints[0].whenUnsatisfiable=DoNotSchedule"},
+	"Pods":                   {"nodeSelector.disk=ssd", "tolerations[0].key=control", "tolerations[0].operator=Exists", "affinity.nodeAffinity.preferredDuringSchedulingIgnoredDuringExecution[0].weight=1", "affinity.nodeAffinity.preferredDuringSchedulingIgnoredDuringExecution[0].preference.matchExpressions[0].key=zone", "affinity.nodeAffinity.preferredDuringSchedulingIgnoredDuringExecution[0].preference.matchExpressions[0].operator=Exists", "podLabels.team=platform", "podAnnotations.note=text", "controllers.extraArgs={--require-service-account=false}", "controllers.configuration.instanceLimits.objects=10000", "topologySpreadConstraints[0].maxSkew=2", "topologySpreadConstraints[0].topologyKey=zone", "topologySpreadConstraints[0].whenUnsatisfiable=DoNotSchedule"},
 }
 
 // external are the kinds that other programs serve, with the fields of spec that the chart sets.
@@ -362,7 +362,7 @@ func TestThePageIsOffByDefault(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			for _, part := range []string{`"espalier-ui"`, `--ui-bind-address=:8443`, `--ui-cert-path=/certificates/ui`, `"port":"ui"`, `"containerPort":8443`, `"secretName":"mine"`} {
+			for _, part := range []string{`"espalier-ui"`, `--ui-bind-address=:8443`, `certPath: /certificates/ui`, `"port":"ui"`, `"containerPort":8443`, `"secretName":"mine"`} {
 				if strings.Contains(string(raw), part) {
 					out = append(out, o.GetKind()+" "+part)
 				}
@@ -375,7 +375,7 @@ func TestThePageIsOffByDefault(t *testing.T) {
 		t.Errorf("by default: %q", got)
 	}
 	want := []string{
-		`Deployment "containerPort":8443`, `Deployment "secretName":"mine"`, `Deployment --ui-bind-address=:8443`, `Deployment --ui-cert-path=/certificates/ui`,
+		`ConfigMap certPath: /certificates/ui`, `Deployment "containerPort":8443`, `Deployment "secretName":"mine"`, `Deployment --ui-bind-address=:8443`,
 		`NetworkPolicy "port":"ui"`, `Service "espalier-ui"`,
 	}
 	if got := has("ui.enabled=true", "ui.certificateSecret=mine"); !slices.Equal(got, want) {
@@ -468,9 +468,20 @@ providers: {postgresql: {enabled: true, serviceAccount: {name: "` + number + `"}
 	if got := variables["OTEL_EXPORTER_OTLP_TRACES_CERTIFICATE"].Value; got != "/certificates/tracing/"+number || headers == nil || headers.SecretKeyRef.Name != number {
 		t.Errorf("the exporter of traces has %q, %v", got, headers)
 	}
-	if args := pod.Containers[0].Args; !slices.Contains(args, "--webhook-client-allowed-names=*: # x") {
-		t.Errorf("arguments: %q", args)
+	if c := configured(t, all); !slices.Equal(c.Webhook.ClientNames, []string{"*: # x"}) {
+		t.Errorf("the names of clients: %q", c.Webhook.ClientNames)
 	}
+}
+
+// configured is the configuration file of the controllers.
+func configured(t *testing.T, all []*unstructured.Unstructured) server.ControllerConfiguration {
+	t.Helper()
+	text, _, _ := unstructured.NestedString(find(t, all, "ConfigMap", "espalier").Object, "data", "config.yaml")
+	c, problems, err := server.ParseConfiguration([]byte(text), server.DefaultConfiguration())
+	if len(problems) > 0 || err != nil {
+		t.Fatalf("%v, %v in\n%s", problems, err, text)
+	}
+	return c
 }
 
 // TestNotesAskTheLeader reads the commands that users copy: only the leader answers 'espalier watches',

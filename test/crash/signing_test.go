@@ -140,7 +140,7 @@ func TestALostSigningKeyIsNotReplaced(t *testing.T) {
 	defer restore()
 	refuses := func(want ...string) {
 		t.Helper()
-		c, err := server.NewControllers(server.Options{Config: config, Workers: 1, Log: logr.Discard(), Events: suite.DiscardEvents{}, Version: "test"})
+		c, err := server.NewControllers(server.Options{Config: config, Settings: server.Settings{Workers: 1}, Log: logr.Discard(), Events: suite.DiscardEvents{}, Version: "test"})
 		if err != nil {
 			t.Fatal(err)
 		}

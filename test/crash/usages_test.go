@@ -113,7 +113,7 @@ var usageScenarios = []scenario{
 func TestSweepOfUsages(t *testing.T) {
 	config := testkit.ExclusiveServer(t)
 	w := testkit.NewCluster(t, config)
-	stop := steps.RunWith(t, server.Options{Config: config, Usages: true})
+	stop := steps.RunWith(t, server.Options{Config: config, Settings: server.Settings{Usages: true}})
 	steps.Define(t, w)
 	w.Apply(t, usedDefinition)
 	w.AwaitReady(t, schema.GroupVersionKind{Group: "kro.run", Version: "v1alpha1", Kind: "ResourceGraphDefinition"}, "", "sweep-used")

@@ -29,7 +29,7 @@ func TestSweepThousandsOfIdleResources(t *testing.T) {
 	many := testkit.Size(60, 5000)
 	poll := time.Duration(testkit.Size(5, 60)) * time.Second
 	longest := poll + poll/10 // with its jitter
-	stop := runWith(t, server.Options{Config: counted, Poll: poll, Workers: 16}, fakeCloud)
+	stop := runWith(t, server.Options{Config: counted, Settings: server.Settings{Poll: metav1.Duration{Duration: poll}, Workers: 16}}, fakeCloud)
 	defer func() { stop() }()
 	ns := testkit.Namespace(t, config)
 	begun := time.Now()
@@ -64,7 +64,7 @@ func TestSweepThousandsOfIdleResources(t *testing.T) {
 	stop()
 	before := writes.Snapshot()
 	reads = len(fakeCloud.Journal().Select(isRead))
-	stop = runWith(t, server.Options{Config: counted, Poll: poll, Workers: 16}, fakeCloud)
+	stop = runWith(t, server.Options{Config: counted, Settings: server.Settings{Poll: metav1.Duration{Duration: poll}, Workers: 16}}, fakeCloud)
 	testkit.PollFor(t, thousandsTimeout, "all are read after a restart", func() bool { return len(fakeCloud.Journal().Select(isRead))-reads >= many })
 	if restart := writes.Since(before); restart.Total > 0 {
 		t.Errorf("a restart writes: %s", restart)

@@ -118,7 +118,7 @@ func launch(t *testing.T, config *rest.Config, fakeCloud *cloud.Faulty, namespac
 					Name: "espalier", Version: "test", Config: config, Log: manager.NewLogger(io.Discard, manager.LogText, 0), HealthAddress: "0", MetricsAddress: "0",
 					LeaderElection: true, LeaderElectionNamespace: namespace, LeaseDuration: leaseDuration, Ready: ready,
 				},
-				Workers: 4, Providers: []managed.Provider{sandbox.Provider(fakeCloud)},
+				Settings: server.Settings{Workers: 4}, Providers: []managed.Provider{sandbox.Provider(fakeCloud)},
 			})
 			if err != nil {
 				t.Error(err)

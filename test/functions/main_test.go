@@ -57,7 +57,7 @@ func newTestCatalog(t *testing.T, o catalog.Options) *testCatalog {
 	w := &testCatalog{Cluster: testkit.NewCluster(t, config), counter: &testkit.Counter{}, changed: map[string]int{}, news: make(chan struct{}, 1)}
 	var err error
 	w.Controllers, err = server.NewControllers(server.Options{
-		Config: w.counter.Wrap(config), Workers: 2, Version: "test", Log: logr.Discard(), Events: suite.DiscardEvents{}, Functions: o,
+		Config: w.counter.Wrap(config), Settings: server.Settings{Workers: 2}, Version: "test", Log: logr.Discard(), Events: suite.DiscardEvents{}, Functions: o,
 	})
 	if err != nil {
 		t.Fatal(err)

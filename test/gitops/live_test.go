@@ -26,7 +26,7 @@ import (
 var sky = cloud.New(cloud.Options{})
 
 func TestMain(m *testing.M) {
-	os.Exit(suite.Main(m, server.Options{Usages: true, Providers: []managed.Provider{sandbox.Provider(sky)}}, nil))
+	os.Exit(suite.Main(m, server.Options{Settings: server.Settings{Usages: true}, Providers: []managed.Provider{sandbox.Provider(sky)}}, nil))
 }
 
 // objects are what the test creates, in this order.

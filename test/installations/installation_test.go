@@ -66,7 +66,7 @@ func (w *world) install(t *testing.T, namespaces []string, labels string) *insta
 	m, err := server.NewManager(server.ManagerOptions{Options: manager.Options{
 		Name: "espalier", Version: "test", Config: config, Log: manager.NewLogger(log, manager.LogText, 0).WithName(selector.String()), HealthAddress: "0", MetricsAddress: "0",
 		LeaderElection: true, LeaderElectionNamespace: w.NS, LeaseDuration: 2 * time.Second, Shard: selector, Ready: i.ready,
-	}, Workers: 4, Usages: true})
+	}, Settings: server.Settings{Workers: 4, Usages: true}})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -13,5 +13,5 @@ import (
 
 func TestMain(m *testing.M) {
 	rest.SetDefaultWarningHandler(rest.NoWarnings{})
-	os.Exit(suite.Main(m, server.Options{AdditionalPrinterColumns: true, Usages: true}, nil))
+	os.Exit(suite.Main(m, server.Options{Settings: server.Settings{MoreColumns: true, Usages: true}}, nil))
 }

@@ -233,7 +233,7 @@ func tryPlan(t *testing.T, s suite.Suite, revision string, objects []*unstructur
 		applied[i] = simulation.Applied{Object: o, Source: "drawn.yaml"}
 	}
 	return simulation.Preview(t.Context(), server.ManagerOptions{
-		Options: manager.Options{Name: "espalier", Version: "test", Config: s.Config, Log: logr.Discard()}, Workers: 4,
+		Options: manager.Options{Name: "espalier", Version: "test", Config: s.Config, Log: logr.Discard()}, Settings: server.Settings{Workers: 4},
 	}, simulation.PreviewOptions{Objects: applied, Namespace: s.NS, FieldManager: "test", Against: revision, Timeout: testkit.Timeout})
 }
 

@@ -22,7 +22,7 @@ import (
 )
 
 func TestMain(m *testing.M) {
-	os.Exit(suite.Main(m, server.Options{Usages: true, Providers: []managed.Provider{sandbox.Provider(sky)}}, nil))
+	os.Exit(suite.Main(m, server.Options{Settings: server.Settings{Usages: true}, Providers: []managed.Provider{sandbox.Provider(sky)}}, nil))
 }
 
 // sky is where buckets are.

@@ -74,7 +74,7 @@ spec:
   schema: {group: cert-manager.io, kind: Certificate, apiVersion: v9}
   resources: []
 `)
-	s.Await(t, suite.RG, s.NS, "shadow", suite.HasCondition("GraphAccepted", "False", "", "--resource-group-api-groups"))
+	s.Await(t, suite.RG, s.NS, "shadow", suite.HasCondition("GraphAccepted", "False", "", "resourceGroups.apiGroups"))
 	if s.Get(t, suite.CRD, "", "certificates.cert-manager.io") != nil {
 		t.Error("the kind is served")
 	}

@@ -31,7 +31,7 @@ kind: Ping
 metadata: {name: a, namespace: $NS}
 `)
 	deepest := "a" + strings.Repeat("x", plan.MaxDepth)
-	s.Await(t, s.Kind("Ping"), s.NS, deepest, suite.HasCondition("Ready", "False", "", "more than 10 instances are nested in each other (--max-instance-depth)"))
+	s.Await(t, s.Kind("Ping"), s.NS, deepest, suite.HasCondition("Ready", "False", "", "more than 10 instances are nested in each other (instanceLimits.depth)"))
 	if s.Get(t, s.Kind("Pong"), s.NS, deepest+"x") != nil {
 		t.Error("an instance beyond the limit has created another one")
 	}

@@ -32,11 +32,11 @@ spec:
 	secret := func(password string) string {
 		return "apiVersion: v1\nkind: Secret\nmetadata: {name: db, namespace: $NS}\nstringData: {password: " + password + "}\n"
 	}
-	before := suite.Start(t, server.Options{Config: config, SecretOutputs: graph.WarnOfSecretOutputs})
+	before := suite.Start(t, server.Options{Config: config, Settings: server.Settings{SecretOutputs: graph.WarnOfSecretOutputs}})
 	s.Await(t, suite.CRD, "", "resourcegraphdefinitions.kro.run", suite.HasCondition("Established", "True", ""))
 	s.Apply(t, secret("one"))
 	s.Apply(t, definition("[]"))
-	s.Await(t, suite.RGD, "", "published", suite.All(testkit.IsReady, suite.HasCondition("GraphAccepted", "True", "Valid", "--secret-outputs=Warn", "spec.schema.status.password: ")))
+	s.Await(t, suite.RGD, "", "published", suite.All(testkit.IsReady, suite.HasCondition("GraphAccepted", "True", "Valid", "secretOutputs: Warn", "spec.schema.status.password: ")))
 	s.Apply(t, "apiVersion: $GROUP/v1alpha1\nkind: Published\nmetadata: {name: x, namespace: $NS}\n")
 	s.Await(t, s.Kind("Published"), s.NS, "x", suite.HasField("one", "status", "password"))
 	if err := before.Stop(); err != nil {

@@ -85,7 +85,7 @@ func (s *soak) tryStartControllers(ctx context.Context) error {
 	})
 	var err error
 	if c.Controllers, err = server.NewControllers(server.Options{
-		Config: config, Workers: 8, Version: "soak", AllowCRDDeletion: true, AdmissionPolicies: true,
+		Config: config, Settings: server.Settings{Workers: 8, AllowCRDDeletion: true, AdmissionPolicies: true}, Version: "soak",
 		Log: s.log.controllers(), Events: suite.DiscardEvents{}, Now: s.clock.now,
 	}); err != nil {
 		return err

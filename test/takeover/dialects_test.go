@@ -66,7 +66,7 @@ func TestADialectOfAnotherProgramIsNotServed(t *testing.T) {
 // serve runs the controllers until they are stopped.
 func serve(t *testing.T, config *rest.Config, dialects []server.Dialect) (stop func()) {
 	t.Helper()
-	c := suite.Start(t, server.Options{Config: config, Dialects: dialects})
+	c := suite.Start(t, server.Options{Config: config, Settings: server.Settings{Dialects: dialects}})
 	return func() {
 		if err := c.Stop(); err != nil {
 			t.Error(err)

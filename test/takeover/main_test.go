@@ -39,7 +39,7 @@ func TestMain(m *testing.M) {
 		before = live.Load(t, w, live.Crossplane, live.KRO)
 		history.follow(t, w, before)
 	}
-	os.Exit(suite.Main(m, server.Options{Dialects: server.Dialects, Usages: true, Observe: observe}, load))
+	os.Exit(suite.Main(m, server.Options{Settings: server.Settings{Dialects: server.Dialects, Usages: true}, Observe: observe}, load))
 }
 
 // observe records each reconcile.

@@ -172,7 +172,7 @@ var engines = []string{"crossplane", "kro"}
 func planOf(t *testing.T, config *rest.Config) migrate.TakeoverFindings {
 	t.Helper()
 	r, err := migrate.PlanTakeover(t.Context(), server.ManagerOptions{
-		Options: manager.Options{Config: config, Log: logr.Discard(), Version: "test"}, Workers: 4, Dialects: server.Dialects, Usages: true,
+		Options: manager.Options{Config: config, Log: logr.Discard(), Version: "test"}, Settings: server.Settings{Workers: 4, Dialects: server.Dialects, Usages: true},
 	}, 5*time.Minute)
 	if err != nil {
 		t.Fatal(err)

@@ -103,7 +103,7 @@ func checkComplete(t *testing.T, kubeconfig string) {
 // serveGraphs runs the controllers of the graph dialect with what 'espalier run' installs by default.
 func serveGraphs(t *testing.T, config *rest.Config) (stop func()) {
 	t.Helper()
-	c := suite.Start(t, server.Options{Config: config, Dialects: []server.Dialect{server.Graph}, Usages: true})
+	c := suite.Start(t, server.Options{Config: config, Settings: server.Settings{Dialects: []server.Dialect{server.Graph}, Usages: true}})
 	return func() {
 		if err := c.Stop(); err != nil {
 			t.Error(err)

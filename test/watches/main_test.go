@@ -40,7 +40,7 @@ func run(t *testing.T, config *rest.Config) *controllers {
 		log = funcr.New(func(_, args string) { t.Log(args) }, funcr.Options{Verbosity: 1})
 	}
 	own := suite.Start(t, server.Options{
-		Config: config, Workers: 8, Log: log, AllowCRDDeletion: true,
+		Config: config, Settings: server.Settings{Workers: 8, AllowCRDDeletion: true}, Log: log,
 		Observe: func(p reconcile.Run) {
 			if p.Err != nil {
 				c.failures.Add(1)

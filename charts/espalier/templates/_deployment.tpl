@@ -1,5 +1,48 @@
+{{/* The configuration file of the controllers: what the values have beyond the arguments, and controllers.configuration. */}}
+{{- define "espalier.configuration" -}}
+{{- $controllers := .Values.controllers -}}
+{{- $groups := dict "apiGroups" (prepend $controllers.resourceGroups.apiGroups "kro.run") "maxKinds" $controllers.resourceGroups.maxKinds -}}
+{{- $webhook := dict "replaceCrossplane" .Values.webhook.replaceCrossplane -}}
+{{- if and .Values.webhook.enabled .Values.webhook.certManager.enabled -}}{{- $_ := set $webhook "certPath" "/certificates/webhook" -}}{{- end -}}
+{{- if and .Values.webhook.enabled .Values.webhook.clientCA.configMap -}}
+{{- $_ := set $webhook "clientCA" (printf "/certificates/clients/%s" .Values.webhook.clientCA.key) -}}
+{{- $_ := set $webhook "clientNames" .Values.webhook.clientCA.allowedNames -}}
+{{- end -}}
+{{- $functions := dict -}}
+{{- with $controllers.functions.certificatesSecret -}}
+{{- if .name -}}
+{{- $namespace := required "controllers.functions.certificatesSecret.namespace is required" .namespace -}}
+{{- $_ := set $functions "certificatesSecret" (printf "%s/%s" $namespace .name) -}}
+{{- end -}}
+{{- end -}}
+{{- $ui := dict -}}
+{{- if and .Values.ui.enabled .Values.ui.certificateSecret -}}{{- $_ := set $ui "certPath" "/certificates/ui" -}}{{- end -}}
+{{- $metrics := dict -}}
+{{- if and .Values.metrics.enabled .Values.metrics.secure .Values.metrics.certificateSecret -}}{{- $_ := set $metrics "certPath" "/certificates/metrics" -}}{{- end -}}
+{{- $tracing := dict -}}
+{{- if .Values.tracing.endpoint -}}{{- $tracing = dict "protocol" .Values.tracing.protocol "samplingRatio" .Values.tracing.samplingRatio -}}{{- end -}}
+{{- /* The chart has the admission policies. */ -}}
+{{- $file := dict "apiVersion" "config.espalier.dev/v1alpha1" "kind" "ControllerConfiguration"
+      "requestsInFlight" $controllers.requestsInFlight "poll" $controllers.poll "resourceGroups" $groups "admissionPolicies" false
+      "usages" $controllers.usages "moreColumns" $controllers.moreColumns "leaderElection" (dict "leaseDuration" $controllers.leaseDuration)
+      "webhook" $webhook "functions" $functions "ui" $ui "metrics" $metrics "tracing" $tracing -}}
+{{- mergeOverwrite $file (deepCopy $controllers.configuration) | toYaml -}}
+{{- end -}}
+
 {{/* A Deployment of the controllers: the root, with the names of the Deployment and of its component. */}}
 {{- define "espalier.deployment" -}}
+apiVersion: v1
+kind: ConfigMap
+metadata:
+  name: {{ .deployment }}
+  namespace: {{ .Release.Namespace | quote }}
+  labels:
+    {{- include "espalier.labels" . | nindent 4 }}
+    app.kubernetes.io/component: {{ .component }}
+data:
+  config.yaml: |
+    {{- include "espalier.configuration" . | nindent 4 }}
+---
 apiVersion: apps/v1
 kind: Deployment
 metadata:
@@ -27,6 +70,8 @@ spec:
         {{- end }}
       annotations:
         kubectl.kubernetes.io/default-container: espalier
+        # The controllers read their configuration when they start.
+        checksum/config: {{ include "espalier.configuration" . | sha256sum }}
         {{- with .Values.podAnnotations }}
         {{- toYaml . | nindent 8 }}
         {{- end }}
@@ -40,8 +85,8 @@ spec:
           imagePullPolicy: {{ .Values.image.pullPolicy }}
           args:
             - run
+            - --config=/etc/espalier/config.yaml
             - --leader-election-namespace={{ .Release.Namespace }}
-            - --leader-elect-lease-duration={{ .Values.controllers.leaseDuration }}
             {{- with .Values.controllers.watchNamespaces }}
             - {{ join "," . | printf "--watch-namespaces=%s" | quote }}
             {{- end }}
@@ -49,57 +94,29 @@ spec:
             - {{ printf "--watch-label-selector=%s" . | quote }}
             {{- end }}
             - --health-probe-bind-address=:8081
-            {{- include "espalier.metricsArgs" . | nindent 12 }}
+            - --metrics-bind-address={{ if .Values.metrics.enabled }}:{{ .Values.metrics.port }}{{ else }}0{{ end }}
+            {{- if and .Values.metrics.enabled .Values.metrics.secure }}
+            - --metrics-secure
+            {{- end }}
             - --workers={{ .Values.controllers.workers }}
-            - --requests-in-flight={{ .Values.controllers.requestsInFlight }}
-            - --poll={{ .Values.controllers.poll }}
             {{- with .Values.controllers.dialects }}
             - --dialects={{ join "," . }}
             {{- end }}
             - --require-service-account={{ .Values.controllers.requireServiceAccount }}
-            - {{ printf "--resource-group-api-groups=%s" (prepend .Values.controllers.resourceGroups.apiGroups "kro.run" | join ",") | quote }}
-            - --max-kinds-per-namespace={{ .Values.controllers.resourceGroups.maxKinds }}
             - --allow-crd-deletion={{ .Values.controllers.allowCRDDeletion }}
-            # The chart has them.
-            - --admission-policies=false
-            - --usages={{ .Values.controllers.usages }}
-            - --more-columns={{ .Values.controllers.moreColumns }}
             - --log-format={{ .Values.controllers.logFormat }}
             - --verbosity={{ .Values.controllers.verbosity }}
             {{- with .Values.tracing }}
             {{- if .endpoint }}
             - {{ printf "--tracing-endpoint=%s" .endpoint | quote }}
-            - --tracing-protocol={{ .protocol }}
-            - --tracing-sampling-ratio={{ .samplingRatio }}
             {{- end }}
-            {{- end }}
-            {{- with .Values.controllers.functions.certificatesSecret }}
-            {{- if .name }}
-            - --function-certificates-secret={{ required "controllers.functions.certificatesSecret.namespace is required" .namespace }}/{{ .name }}
-            {{- end }}
-            {{- end }}
-            {{- if .Values.webhook.replaceCrossplane }}
-            - --replace-crossplane-webhook
             {{- end }}
             {{- if .Values.webhook.enabled }}
             - --webhook-bind-address=:{{ .Values.webhook.port }}
             - --webhook-service={{ .Release.Namespace }}/espalier-webhook
-            - --webhook-secret-namespace={{ .Release.Namespace }}
-            {{- if .Values.webhook.certManager.enabled }}
-            - --webhook-certificates=/certificates/webhook
-            {{- end }}
-            {{- if .Values.webhook.clientCA.configMap }}
-            - {{ .Values.webhook.clientCA.key | printf "--webhook-client-ca=/certificates/clients/%s" | quote }}
-            {{- with .Values.webhook.clientCA.allowedNames }}
-            - {{ join "," . | printf "--webhook-client-allowed-names=%s" | quote }}
-            {{- end }}
-            {{- end }}
             {{- end }}
             {{- if .Values.ui.enabled }}
             - --ui-bind-address=:{{ .Values.ui.port }}
-            {{- if .Values.ui.certificateSecret }}
-            - --ui-cert-path=/certificates/ui
-            {{- end }}
             {{- end }}
             {{- with .Values.controllers.extraArgs }}
             {{- toYaml . | nindent 12 }}
@@ -138,6 +155,7 @@ spec:
             {{- toYaml .Values.resources | nindent 12 }}
           volumeMounts:
             - {name: tmp, mountPath: /tmp}
+            - {name: config, mountPath: /etc/espalier, readOnly: true}
             {{- if and .Values.metrics.enabled .Values.metrics.secure .Values.metrics.certificateSecret }}
             - {name: metrics-certificates, mountPath: /certificates/metrics, readOnly: true}
             {{- end }}
@@ -157,6 +175,8 @@ spec:
         # The socket of 'espalier watches'.
         - name: tmp
           emptyDir: {medium: Memory, sizeLimit: 16Mi}
+        - name: config
+          configMap: {name: {{ .deployment }}}
         {{- if and .Values.metrics.enabled .Values.metrics.secure .Values.metrics.certificateSecret }}
         - name: metrics-certificates
           secret: {secretName: {{ .Values.metrics.certificateSecret | quote }}}

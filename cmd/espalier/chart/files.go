@@ -63,7 +63,7 @@ const namespace = "release"
 func permissions() (map[string]grants, error) {
 	minimal := server.ManagerOptions{
 		Options:  manager.Options{Name: "espalier", LeaderElection: true, LeaderElectionNamespace: namespace},
-		Dialects: []server.Dialect{server.Graph},
+		Settings: server.Settings{Dialects: []server.Dialect{server.Graph}},
 	}
 	graph, err := server.Needs(minimal)
 	if err != nil {

@@ -39,9 +39,10 @@ func newAWSSchemaUpdate() *cobra.Command {
 		Short: "Write newer schemas of resource types to a file",
 		Long: "Downloads AWS's public schemas of resource types, in the Python package cfn-lint, with pip,\n" +
 			"writes those that can be served to a file, and says which types differ from those of this\n" +
-			"program. 'espalier up --aws-types-file FILE' and 'espalier provider run aws --aws-types-file\n" +
-			"FILE' serve them. CustomResourceDefinitions of activated types are updated when the provider\n" +
-			"starts with the file. Without access to a package index, --from reads a downloaded wheel.",
+			"program. 'espalier provider run aws --aws-types-file FILE' serves them, or 'espalier up' with\n" +
+			"aws.typesFile in the file of --config. CustomResourceDefinitions of activated types are updated\n" +
+			"when the provider starts with the file. Without access to a package index, --from reads a\n" +
+			"downloaded wheel.",
 		Example: "  espalier aws schema update --output types.zip\n" +
 			"  espalier aws schema update --from cfn_lint-1.58.0-py3-none-any.whl --output types.zip",
 		Args: noArguments,

@@ -5,6 +5,7 @@ import (
 	"bytes"
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"io"
 	"net/http"
@@ -20,6 +21,7 @@ import (
 
 	"github.com/espalier-dev/espalier/examples"
 	"github.com/espalier-dev/espalier/internal/observe"
+	"github.com/espalier-dev/espalier/internal/program/server"
 	"github.com/espalier-dev/espalier/providers/sandbox/cloud"
 )
 
@@ -90,7 +92,10 @@ func (a *awsDemo) start(ctx context.Context, d *demo, _ *upFlags) ([]string, []*
 			"credentials": map[string]any{"source": "Secret", "secretRef": map[string]any{"name": "aws", "namespace": metav1.NamespaceDefault}},
 		},
 	}
-	return []string{"--aws", "--aws-local-endpoints"}, append([]*unstructured.Unstructured{{Object: secret}, {Object: config}}, objects...), err
+	file := filepath.Join(d.dir, "config.yaml")
+	text := "apiVersion: " + server.ConfigurationAPIVersion + "\nkind: " + server.ConfigurationKind + "\naws: {localEndpoints: true}\n"
+	err = errors.Join(err, os.WriteFile(file, []byte(text), 0o600))
+	return []string{"--aws", "--config=" + file}, append([]*unstructured.Unstructured{{Object: secret}, {Object: config}}, objects...), err
 }
 
 // startCloud starts the test cloud until the end of the demo. It keeps its data in the directory of the demo, and ends when its

@@ -4,12 +4,15 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"path"
 	"slices"
 	"strings"
 	"time"
 
+	"github.com/spf13/cobra"
 	appsv1 "k8s.io/api/apps/v1"
 	authorizationv1 "k8s.io/api/authorization/v1"
+	corev1 "k8s.io/api/core/v1"
 	rbacv1 "k8s.io/api/rbac/v1"
 	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
@@ -58,15 +61,15 @@ type installation struct {
 	checks []string
 	// composed are the kinds that graph definitions compose.
 	composed map[schema.GroupVersionKind]bool
-	// programs are the flags of the controllers that were found, by the service account.
-	programs map[rbacv1.Subject]programFlags
+	// programs are the configurations of the controllers that were found, by the service account.
+	programs map[rbacv1.Subject]configuration
 }
 
 // instanceChecks are the checks that need instances and their children.
 var instanceChecks = []string{"reconciled", "deletions", "orphans", "contested"}
 
 func newInstallation(config *rest.Config) (*installation, error) {
-	i := &installation{config: config, programs: map[rbacv1.Subject]programFlags{}}
+	i := &installation{config: config, programs: map[rbacv1.Subject]configuration{}}
 	var problems [3]error
 	i.dynamic, problems[0] = dynamic.NewForConfig(config)
 	i.metadata, problems[1] = clientmetadata.NewForConfig(config)
@@ -91,7 +94,7 @@ func gatherInstallation(ctx context.Context, config *rest.Config, accounts []rba
 	}
 	i.state.Server = version.GitVersion
 	for _, account := range accounts {
-		i.programs[account] = programFlags{elect: true, policies: true}
+		i.programs[account] = configuration{ControllerConfiguration: server.DefaultConfiguration()}
 	}
 	for _, stage := range []struct {
 		read   func(context.Context)
@@ -138,7 +141,7 @@ func (i *installation) readControllers(ctx context.Context, withAccounts bool) {
 	for _, d := range list.Items {
 		i.state.Controllers = append(i.state.Controllers, controllerOf(&d))
 		if spec := d.Spec.Template.Spec; withAccounts && len(spec.Containers) > 0 {
-			i.programs[rbac.ServiceAccount(d.Namespace, spec.ServiceAccountName)] = programOf(spec.Containers[0].Args)
+			i.programs[rbac.ServiceAccount(d.Namespace, spec.ServiceAccountName)] = i.programOf(ctx, d.Namespace, spec)
 		}
 	}
 	if len(list.Items) == 0 {
@@ -156,31 +159,32 @@ func controllerOf(d *appsv1.Deployment) doctor.Controller {
 	return c
 }
 
-// programOf reads the flags of run that change which permissions the controllers need.
-func programOf(args []string) programFlags {
-	f := programFlags{elect: true, policies: true}
-	for _, arg := range args {
-		name, value, _ := strings.Cut(arg, "=")
-		switch name {
-		case "--leader-elect":
-			f.elect = value != "false"
-		case "--leader-election-namespace":
-			f.leaseNamespace = value
-		case "--webhook-bind-address":
-			f.webhook = true
-		case "--webhook-secret-namespace":
-			f.secret = value
-		case "--function-certificates-secret":
-			f.certificates = value
-		case "--admission-policies":
-			f.policies = value != "false"
-		case "--metrics-secure":
-			f.metricsSecure = value != "false"
-		case "--dialects":
-			_ = f.dialects.Set(value) // an invalid value keeps the program from starting
+// programOf returns the configuration of the controllers in a pod: the ConfigMap of --config, and the flags.
+func (i *installation) programOf(ctx context.Context, namespace string, pod corev1.PodSpec) configuration {
+	f, cmd := &runFlags{}, &cobra.Command{}
+	f.add(cmd)
+	cmd.FParseErrWhitelist.UnknownFlags = true // of another release
+	_ = cmd.ParseFlags(pod.Containers[0].Args) // what is invalid keeps the program from starting
+	if source := mountedConfigMap(pod, path.Dir(f.file)); source != "" {
+		mounted, err := i.typed.CoreV1().ConfigMaps(namespace).Get(ctx, source, metav1.GetOptions{})
+		if i.read("ConfigMap "+namespace+"/"+source+" with the configuration of the controllers", err) {
+			_, _ = f.configuration.read(cmd, []byte(mounted.Data[path.Base(f.file)]))
 		}
 	}
-	return f
+	f.AWS.TypesFile = "" // in the pod
+	return f.configuration
+}
+
+// mountedConfigMap is the name of the ConfigMap that the container of a pod mounts at a path; empty for none.
+func mountedConfigMap(pod corev1.PodSpec, at string) string {
+	for _, mount := range pod.Containers[0].VolumeMounts {
+		for _, volume := range pod.Volumes {
+			if mount.MountPath == at && volume.Name == mount.Name && volume.ConfigMap != nil {
+				return volume.ConfigMap.Name
+			}
+		}
+	}
+	return ""
 }
 
 func (i *installation) readLeases(ctx context.Context) {

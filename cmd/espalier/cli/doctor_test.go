@@ -18,6 +18,7 @@ import (
 	"testing"
 	"time"
 
+	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime/schema"
@@ -202,9 +203,32 @@ func TestDoctorUsage(t *testing.T) {
 }
 
 func TestProgramOf(t *testing.T) {
-	f := programOf([]string{"run", "--leader-election-namespace=a", "--webhook-bind-address=:1", "--admission-policies=false", "--webhook-secret-namespace=b", "--function-certificates-secret=c/d"})
-	if !f.elect || f.policies || !f.webhook || f.leaseNamespace != "a" || f.secret != "b" || f.certificates != "c/d" {
-		t.Errorf("%+v", f)
+	listening := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if r.URL.Path != "/api/v1/namespaces/system/configmaps/espalier" {
+			t.Errorf("read %s", r.URL.Path)
+		}
+		w.Header().Set("Content-Type", "application/json")
+		fmt.Fprint(w, `{"kind": "ConfigMap", "apiVersion": "v1", "data": {"config.yaml":
+			"{admissionPolicies: false, leaderElection: {namespace: b}, functions: {certificatesSecret: c/d}}"}}`)
+	}))
+	defer listening.Close()
+	i, err := newInstallation(&rest.Config{Host: listening.URL})
+	if err != nil {
+		t.Fatal(err)
+	}
+	f := i.programOf(t.Context(), "system", corev1.PodSpec{
+		Containers: []corev1.Container{{
+			Args:         []string{"run", "--config=/etc/espalier/config.yaml", "--leader-election-namespace=a", "--webhook-bind-address=:1", "--of-another-release=1"},
+			VolumeMounts: []corev1.VolumeMount{{Name: "config", MountPath: "/etc/espalier"}},
+		}},
+		Volumes: []corev1.Volume{{Name: "config", VolumeSource: corev1.VolumeSource{ConfigMap: &corev1.ConfigMapVolumeSource{
+			LocalObjectReference: corev1.LocalObjectReference{Name: "espalier"}}}}},
+	})
+	if f.AdmissionPolicies || !f.LeaderElection.Enabled || f.LeaderElection.Namespace != "a" || f.Webhook.BindAddress != ":1" || f.Functions.CertificatesSecret != "c/d" {
+		t.Errorf("%+v", f.ControllerConfiguration)
+	}
+	if len(i.state.Unread) > 0 {
+		t.Errorf("unread: %v", i.state.Unread)
 	}
 }
 

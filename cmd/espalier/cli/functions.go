@@ -11,62 +11,36 @@ import (
 	"strings"
 	"sync"
 
-	"github.com/spf13/cobra"
 	"k8s.io/apimachinery/pkg/util/validation"
 
 	"github.com/espalier-dev/espalier/internal/composition/pipeline"
 	"github.com/espalier-dev/espalier/internal/diag"
 	"github.com/espalier-dev/espalier/internal/program/functions/packages"
+	"github.com/espalier-dev/espalier/internal/program/server"
 )
 
-// functionFlags configure how functions are served and called.
-type functionFlags struct {
-	given        []string
-	certificates string
-	secret       string
-	preferBuilt  string
-	development  bool
-	environment  []string
-}
-
-func (f *functionFlags) add(cmd *cobra.Command, development bool) {
-	flags := cmd.Flags()
-	flags.BoolVar(&f.development, "functions-development", development,
-		"let the annotations of a Function name a port of the loopback interface that serves it without TLS, if the function is neither installed nor built in")
-	flags.StringArrayVar(&f.environment, "function-env", nil,
-		"an environment variable of the programs of functions, which get no others: NAME=VALUE, or NAME for the value that it has here; repeatable")
-	flags.StringArrayVar(&f.given, "function", nil,
-		"how a function is served, instead of what the cluster says: NAME=./program runs a program, NAME=HOST:PORT calls an address on this machine; repeatable")
-	flags.StringVar(&f.certificates, "function-certificates", "", "the directory with ca.crt, tls.crt and tls.key for calls of packaged functions")
-	flags.StringVar(&f.preferBuilt, "functions-prefer-builtin", string(packages.PreferBuiltInAuto),
-		"whether built-in functions are called instead of packages of the same name: "+
-			"true, false, or auto: if there are no certificates to call the package with, and it is the same function")
-	flags.Lookup("functions-prefer-builtin").NoOptDefVal = string(packages.PreferBuiltInAlways)
-	flags.StringVar(&f.secret, "function-certificates-secret", "", "the Secret with these files, as NAMESPACE/NAME, instead of the directory")
-}
-
-// options validates the flags. The programs of functions write to output.
-func (f *functionFlags) options(output io.Writer) (packages.Options, error) {
-	o := packages.Options{Local: map[string]packages.LocalFunction{}, PreferBuiltIn: packages.PreferBuiltIn(f.preferBuilt), AllowDevelopment: f.development}
-	switch o.PreferBuiltIn {
-	case "", packages.PreferBuiltInAuto, packages.PreferBuiltInAlways, packages.PreferBuiltInNever:
-	default:
-		return o, &usageError{fmt.Errorf("--functions-prefer-builtin must be true, false or auto, not %s", f.preferBuilt)}
+// addPrograms adds the functions on this machine, whose programs write to output.
+func addPrograms(o *packages.Options, c server.FunctionsConfiguration, output io.Writer) error {
+	if o.Certificates != nil {
+		if _, err := o.Certificates(); err != nil {
+			return &usageError{fmt.Errorf("functions.certPath: %w", err)}
+		}
 	}
-	for _, text := range f.given {
+	o.Local = map[string]packages.LocalFunction{}
+	for _, text := range c.Local {
 		name, given, err := parseFunction(text)
 		if err != nil {
-			return o, &usageError{fmt.Errorf("--function %s: %w", text, err)}
+			return &usageError{fmt.Errorf("--function %s: %w", text, err)}
 		}
 		if _, twice := o.Local[name]; twice {
-			return o, &usageError{fmt.Errorf("--function %s: %s is given twice", text, name)}
+			return &usageError{fmt.Errorf("--function %s: %s is given twice", text, name)}
 		}
 		o.Local[name] = given
 	}
-	for _, variable := range f.environment {
+	for _, variable := range c.Environment {
 		name, _, hasValue := strings.Cut(variable, "=")
 		if name == "" {
-			return o, &usageError{fmt.Errorf("--function-env must be NAME=VALUE or NAME, not %s", variable)}
+			return &usageError{fmt.Errorf("--function-env must be NAME=VALUE or NAME, not %s", variable)}
 		}
 		if !hasValue {
 			value, set := os.LookupEnv(name)
@@ -77,23 +51,8 @@ func (f *functionFlags) options(output io.Writer) (packages.Options, error) {
 		}
 		o.Environment = append(o.Environment, variable)
 	}
-	namespace, name, named := strings.Cut(f.secret, "/")
-	switch {
-	case f.certificates != "" && f.secret != "":
-		return o, &usageError{errors.New("--function-certificates and --function-certificates-secret exclude each other")}
-	case f.certificates != "":
-		if _, err := pipeline.CertificatesFromDirectory(f.certificates)(); err != nil {
-			return o, &usageError{fmt.Errorf("--function-certificates: %w", err)}
-		}
-		o.Certificates = pipeline.CertificatesFromDirectory(f.certificates)
-	case f.secret != "" && (!named || namespace == "" || name == ""):
-		return o, &usageError{fmt.Errorf("--function-certificates-secret must be NAMESPACE/NAME, not %s", f.secret)}
-	case f.secret != "":
-		o.CertificatesSecret = packages.SecretName{Namespace: namespace, Name: name}
-	}
-	lines := &prefixWriter{to: output}
-	o.Output = lines.forProgram
-	return o, nil
+	o.Output = (&prefixWriter{to: output}).forProgram
+	return nil
 }
 
 // parseFunction reads NAME=HOST:PORT or NAME=./program.

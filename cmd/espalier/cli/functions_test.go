@@ -14,7 +14,9 @@ import (
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/client-go/tools/clientcmd"
 
+	"github.com/espalier-dev/espalier/internal/composition/pipeline"
 	"github.com/espalier-dev/espalier/internal/program/functions/packages"
+	"github.com/espalier-dev/espalier/internal/program/server"
 	"github.com/espalier-dev/espalier/internal/testkit"
 )
 
@@ -51,7 +53,8 @@ func TestFunctionFlags(t *testing.T) {
 	}
 	for name, tc := range cases {
 		t.Run(name, func(t *testing.T) {
-			o, err := (&functionFlags{given: tc.given}).options(nil)
+			var o packages.Options
+			err := addPrograms(&o, server.FunctionsConfiguration{Local: tc.given}, nil)
 			if tc.says != "" {
 				if err == nil || !strings.Contains(err.Error(), tc.says) || codeOf(err) != exitUsage {
 					t.Errorf("want %q, got %v", tc.says, err)
@@ -66,21 +69,10 @@ func TestFunctionFlags(t *testing.T) {
 }
 
 func TestCertificatesForFunctions(t *testing.T) {
-	cases := map[string]struct {
-		flags functionFlags
-		says  string
-	}{
-		"A directory without certificates": {functionFlags{certificates: t.TempDir()}, "no such file"},
-		"A Secret without a namespace":     {functionFlags{secret: "client"}, "must be NAMESPACE/NAME"},
-		"An invalid preference":            {functionFlags{preferBuilt: "maybe"}, "true, false or auto"},
-		"A directory and a Secret":         {functionFlags{certificates: "x", secret: "a/b"}, "exclude each other"},
-		"A Secret that need not exist yet": {functionFlags{secret: "a/b"}, ""},
-	}
-	for name, tc := range cases {
-		o, err := tc.flags.options(nil)
-		if tc.says == "" && (err != nil || o.CertificatesSecret != packages.SecretName{Namespace: "a", Name: "b"}) || tc.says != "" && (err == nil || !strings.Contains(err.Error(), tc.says)) {
-			t.Errorf("%s: got %v, %v", name, o.CertificatesSecret, err)
-		}
+	o := packages.Options{Certificates: pipeline.CertificatesFromDirectory(t.TempDir())}
+	err := addPrograms(&o, server.FunctionsConfiguration{}, nil)
+	if err == nil || !strings.Contains(err.Error(), "no such file") || codeOf(err) != exitUsage {
+		t.Errorf("a directory without certificates: %v", err)
 	}
 }
 

@@ -11,16 +11,16 @@ import (
 	"github.com/espalier-dev/espalier/internal/program/manager"
 )
 
-// checkAddresses returns an error that names the flag if the controllers cannot listen on an address that it gives. If no flag gives an
-// address, another program may use it, such as a second process on a workstation: the controllers run without it.
-func checkAddresses(cmd *cobra.Command, o *manager.Options) error {
+// checkAddresses returns an error that names the flag if the controllers cannot listen on a configured address. Another program may
+// use the default, such as a second process on a workstation: the controllers run without it.
+func (c *configuration) checkAddresses(cmd *cobra.Command, o *manager.Options) error {
 	return errors.Join(
-		checkAddress(cmd, "health-probe-bind-address", &o.HealthAddress, o),
-		checkAddress(cmd, "metrics-bind-address", &o.MetricsAddress, o),
+		checkAddress(cmd, "health-probe-bind-address", &o.HealthAddress, c.defaults.Health.BindAddress, o),
+		checkAddress(cmd, "metrics-bind-address", &o.MetricsAddress, c.defaults.Metrics.BindAddress, o),
 	)
 }
 
-func checkAddress(cmd *cobra.Command, flag string, address *string, o *manager.Options) error {
+func checkAddress(cmd *cobra.Command, flag string, address *string, byDefault string, o *manager.Options) error {
 	if *address == "" || *address == "0" {
 		return nil
 	}
@@ -28,7 +28,7 @@ func checkAddress(cmd *cobra.Command, flag string, address *string, o *manager.O
 	switch {
 	case err == nil:
 		return listener.Close()
-	case errors.Is(err, syscall.EADDRINUSE) && !cmd.Flags().Changed(flag):
+	case errors.Is(err, syscall.EADDRINUSE) && !cmd.Flags().Changed(flag) && *address == byDefault:
 		o.Log.Info("warning: another program uses this address, which is not served; choose another with the flag", "flag", "--"+flag, "address", *address)
 		*address = "0"
 		return nil

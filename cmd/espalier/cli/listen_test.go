@@ -9,6 +9,7 @@ import (
 	"github.com/spf13/pflag"
 
 	"github.com/espalier-dev/espalier/internal/program/manager"
+	"github.com/espalier-dev/espalier/internal/program/server"
 )
 
 func TestAnAddressInUse(t *testing.T) {
@@ -27,15 +28,17 @@ func TestAnAddressInUse(t *testing.T) {
 		"invalid":                              {args: []string{"--health-probe-bind-address", "127.0.0.1:http:1"}, fail: "--health-probe-bind-address: "},
 		"none":                                 {args: []string{"--metrics-bind-address=0", "--health-probe-bind-address=127.0.0.1:0"}, health: "127.0.0.1:0", metrics: "0"},
 	} {
-		var f controllerFlags
+		var f configuration
 		cmd := &cobra.Command{}
-		f.add(cmd, controllerDefaults{health: used, metrics: used})
+		f.addControllers(f.add(cmd, server.ControllerConfiguration{
+			Health: server.HealthConfiguration{BindAddress: used}, Metrics: server.MetricsConfiguration{BindAddress: used},
+		}))
 		if err := cmd.ParseFlags(tc.args); err != nil {
 			t.Fatal(err)
 		}
 		var log strings.Builder
-		o := manager.Options{HealthAddress: f.health, MetricsAddress: f.metrics, Log: manager.NewLogger(&log, manager.LogText, 0)}
-		err := checkAddresses(cmd, &o)
+		o := manager.Options{HealthAddress: f.Health.BindAddress, MetricsAddress: f.Metrics.BindAddress, Log: manager.NewLogger(&log, manager.LogText, 0)}
+		err := f.checkAddresses(cmd, &o)
 		if tc.fail != "" {
 			if err == nil || !strings.Contains(err.Error(), tc.fail) {
 				t.Errorf("%s: %v does not contain %q", name, err, tc.fail)

@@ -14,28 +14,22 @@ import (
 
 	"github.com/espalier-dev/espalier/internal/authoring/workspace"
 	"github.com/espalier-dev/espalier/internal/diag/source"
-	"github.com/espalier-dev/espalier/internal/graph"
-	"github.com/espalier-dev/espalier/internal/program/manager"
-	"github.com/espalier-dev/espalier/internal/program/server"
 	"github.com/espalier-dev/espalier/internal/simulation"
 	"github.com/espalier-dev/espalier/internal/simulation/preview"
 )
 
 // planFlags are the flags of plan.
 type planFlags struct {
-	where         clusterFlags
-	namespace     string
-	files         []string
-	dialects      dialectFlag
-	functions     functionFlags
-	limits        limitFlags
-	secretOutputs string
-	serverSide    bool
-	fieldManager  string
-	output        outputFlag
-	exitCode      bool
-	against       string
-	wait          time.Duration
+	configuration
+	where        clusterFlags
+	namespace    string
+	files        []string
+	serverSide   bool
+	fieldManager string
+	output       outputFlag
+	exitCode     bool
+	against      string
+	wait         time.Duration
 }
 
 func newPlan() *cobra.Command {
@@ -65,13 +59,10 @@ func newPlan() *cobra.Command {
 		RunE: func(cmd *cobra.Command, _ []string) error { return flags.run(cmd) },
 	}
 	flags.where.add(cmd)
-	flags.functions.add(cmd, false)
-	flags.limits.add(cmd)
+	flags.addSimulated(cmd)
 	cmd.Flags().StringSliceVarP(&flags.files, "filename", "f", nil, "a file or a directory to plan, or - for the standard input; can be repeated")
 	cmd.Flags().StringVarP(&flags.namespace, "namespace", "n", "", "the namespace of objects that name none; by default that of the context")
-	cmd.Flags().Var(&flags.dialects, "dialects", "which dialects are served; by default those that 'espalier run' would serve")
-	cmd.Flags().StringVar(&flags.secretOutputs, "secret-outputs", string(graph.RefuseSecretOutputs),
-		"Refuse or Warn of definitions that put data of Secrets into outputs, as the controllers do")
+	cmd.Flags().Var((*dialectFlag)(&flags.Dialects), "dialects", "which dialects are served; by default those that 'espalier run' would serve")
 	cmd.Flags().BoolVar(&flags.serverSide, "server-side", false,
 		"plan new objects as 'kubectl apply --server-side' would apply them; those that exist are applied as they were before")
 	cmd.Flags().StringVar(&flags.fieldManager, "field-manager", "kubectl", "with --server-side, the field manager")
@@ -82,22 +73,18 @@ func newPlan() *cobra.Command {
 	return cmd
 }
 
-func (f *planFlags) check() error {
-	_, err := graph.ParseSecretOutputs(f.secretOutputs)
+func (f *planFlags) check(cmd *cobra.Command) error {
 	switch {
 	case len(f.files) == 0:
-		err = errors.New("plan takes files: -f FILE")
+		return &usageError{errors.New("plan takes files: -f FILE")}
 	case f.wait <= 0:
-		err = fmt.Errorf("--wait must be longer than 0, not %s", f.wait)
+		return &usageError{fmt.Errorf("--wait must be longer than 0, not %s", f.wait)}
 	}
-	if err != nil {
-		return &usageError{err}
-	}
-	return f.limits.check()
+	return f.complete(cmd)
 }
 
 func (f *planFlags) run(cmd *cobra.Command) error {
-	if err := f.check(); err != nil {
+	if err := f.check(cmd); err != nil {
 		return err
 	}
 	objects, err := appliedObjects(cmd, f.files)
@@ -113,18 +100,17 @@ func (f *planFlags) run(cmd *cobra.Command) error {
 	if err != nil {
 		return err
 	}
-	functions, err := f.functions.options(cmd.ErrOrStderr())
+	options, err := f.simulated(cmd.ErrOrStderr())
 	if err != nil {
 		return err
 	}
+	options.Config, options.Log = config, logr.Discard()
 	fieldManager := ""
 	if f.serverSide {
 		fieldManager = f.fieldManager
 	}
-	plan, err := simulation.Preview(cmd.Context(), server.ManagerOptions{
-		Options: manager.Options{Name: programName, Config: config, Log: logr.Discard(), Version: Version()},
-		Workers: 16, Dialects: f.dialects.all, Usages: true, Functions: functions, Limits: f.limits.Limits, SecretOutputs: graph.SecretOutputs(f.secretOutputs),
-	}, simulation.PreviewOptions{Objects: objects, Namespace: namespace, FieldManager: fieldManager, Against: f.against, Timeout: f.wait})
+	plan, err := simulation.Preview(cmd.Context(), options,
+		simulation.PreviewOptions{Objects: objects, Namespace: namespace, FieldManager: fieldManager, Against: f.against, Timeout: f.wait})
 	if err != nil {
 		return planError(err)
 	}

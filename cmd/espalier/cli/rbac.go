@@ -88,7 +88,7 @@ func printRBAC(cmd *cobra.Command, flags rbacFlags, args []string) error {
 	}
 	var objects []any
 	if flags.controllers {
-		objects, err = flags.program.role(controllers)
+		objects, err = flags.program.role(cmd, controllers)
 	} else {
 		objects, controllers, err = definitionRoles(cmd, flags, controllers, args)
 	}

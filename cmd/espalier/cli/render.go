@@ -16,48 +16,29 @@ import (
 
 	"github.com/espalier-dev/espalier/internal/authoring/workspace"
 	"github.com/espalier-dev/espalier/internal/diag"
-	"github.com/espalier-dev/espalier/internal/graph"
 	"github.com/espalier-dev/espalier/internal/kube/crd"
-	"github.com/espalier-dev/espalier/internal/program/manager"
-	"github.com/espalier-dev/espalier/internal/program/server"
 	"github.com/espalier-dev/espalier/internal/simulation"
 	"github.com/espalier-dev/espalier/internal/simulation/preview"
 )
 
 // offlineFlags are the flags of commands that run the controllers without an API server.
 type offlineFlags struct {
-	namespace     string
-	functions     functionFlags
-	limits        limitFlags
-	secretOutputs string
-	wait          time.Duration
+	configuration
+	namespace string
+	wait      time.Duration
 }
 
 func (f *offlineFlags) add(cmd *cobra.Command) {
-	f.functions.add(cmd, false)
-	f.limits.add(cmd)
-	cmd.Flags().StringVarP(&f.namespace, "namespace", "n", "default", "the namespace of objects that name none")
-	cmd.Flags().StringVar(&f.secretOutputs, "secret-outputs", string(graph.RefuseSecretOutputs),
-		"Refuse or Warn of definitions that put data of Secrets into outputs, as the controllers do")
-	cmd.Flags().DurationVar(&f.wait, "wait", time.Minute, "how long the controllers may run")
+	flags := f.addSimulated(cmd)
+	flags.StringVarP(&f.namespace, "namespace", "n", "default", "the namespace of objects that name none")
+	flags.DurationVar(&f.wait, "wait", time.Minute, "how long the controllers may run")
 }
 
-func (f *offlineFlags) check() error {
-	if _, err := graph.ParseSecretOutputs(f.secretOutputs); err != nil {
-		return &usageError{err}
-	}
+func (f *offlineFlags) check(cmd *cobra.Command) error {
 	if f.wait <= 0 {
 		return &usageError{fmt.Errorf("--wait must be longer than 0, not %s", f.wait)}
 	}
-	return f.limits.check()
-}
-
-func (f *offlineFlags) options(cmd *cobra.Command) (server.ManagerOptions, error) {
-	functions, err := f.functions.options(cmd.ErrOrStderr())
-	return server.ManagerOptions{
-		Options: manager.Options{Name: programName, Version: Version()}, Functions: functions, Limits: f.limits.Limits,
-		SecretOutputs: graph.SecretOutputs(f.secretOutputs),
-	}, err
+	return f.complete(cmd)
 }
 
 // renderFlags are the flags of render.
@@ -129,7 +110,7 @@ func (f *renderFlags) run(cmd *cobra.Command) error {
 	case f.output != "yaml" && f.output != "json":
 		return &usageError{fmt.Errorf("--output is yaml or json, not %s", f.output)}
 	}
-	if err := f.check(); err != nil {
+	if err := f.check(cmd); err != nil {
 		return err
 	}
 	objects, err := appliedObjects(cmd, f.files)
@@ -141,7 +122,7 @@ func (f *renderFlags) run(cmd *cobra.Command) error {
 		return err
 	}
 	objects = append(objects, kinds...)
-	options, err := f.options(cmd)
+	options, err := f.simulated(cmd.ErrOrStderr())
 	if err != nil {
 		return err
 	}

@@ -11,13 +11,13 @@ import (
 	"sync"
 
 	"github.com/go-logr/logr"
-	"github.com/spf13/cobra"
 	"golang.org/x/net/netutil"
 	"k8s.io/client-go/rest"
 
 	"github.com/espalier-dev/espalier/cmd/espalier/cli/ui"
 	"github.com/espalier-dev/espalier/internal/observe/page"
 	"github.com/espalier-dev/espalier/internal/program/manager"
+	"github.com/espalier-dev/espalier/internal/program/server"
 )
 
 // Bounds of the page of the controllers, which share their memory with it.
@@ -25,16 +25,6 @@ const (
 	maxPageConnections = 512    // at a time; further ones wait
 	maxPageObjects     = 50_000 // in lists, of all viewers
 )
-
-// runPageFlags are the flags for the page of the controllers.
-type runPageFlags struct{ address, certPath string }
-
-func (f *runPageFlags) add(cmd *cobra.Command) {
-	cmd.Flags().StringVar(&f.address, "ui-bind-address", "0",
-		"address of the page of 'espalier ui', over TLS; each viewer logs in with a token of the cluster, and reads with its permissions; 0 for none")
-	cmd.Flags().StringVar(&f.certPath, "ui-cert-path", "",
-		"directory with the certificate for --ui-bind-address, tls.crt and tls.key; by default a self-signed one")
-}
 
 // pageServer serves the page of the controllers.
 type pageServer struct {
@@ -45,24 +35,18 @@ type pageServer struct {
 	log     logr.Logger
 }
 
-// server returns how the page is served; nil if it is not.
-func (f *runPageFlags) server(config *rest.Config, log logr.Logger) (func(context.Context, manager.Introspection) error, error) {
-	if f.address == "" || f.address == "0" {
-		if f.certPath != "" {
-			return nil, &usageError{errors.New("--ui-cert-path requires --ui-bind-address")}
-		}
+// servePage returns how the page is served; nil if it is not.
+func servePage(c server.UIConfiguration, config *rest.Config, log logr.Logger) (func(context.Context, manager.Introspection) error, error) {
+	if c.BindAddress == "" || c.BindAddress == "0" {
 		return nil, nil
 	}
-	if _, _, err := net.SplitHostPort(f.address); err != nil {
-		return nil, &usageError{fmt.Errorf("--ui-bind-address: %w", err)}
-	}
-	certificate, watch, err := manager.ServingTLS(f.certPath)
+	certificate, watch, err := manager.ServingTLS(c.CertPath)
 	if err != nil {
-		return nil, fmt.Errorf("--ui-cert-path: %w", err)
+		return nil, fmt.Errorf("ui.certPath: %w", err)
 	}
 	config = rest.AnonymousClientConfig(config)
 	config.UserAgent = programName + "-ui/" + Version()
-	return pageServer{address: f.address, config: config, tls: certificate, watch: watch, log: log.WithName("ui")}.run, nil
+	return pageServer{address: c.BindAddress, config: config, tls: certificate, watch: watch, log: log.WithName("ui")}.run, nil
 }
 
 // run serves the page until the context ends. An address that is taken is an error. What goes wrong later is logged, since the
@@ -84,8 +68,8 @@ func (s pageServer) run(ctx context.Context, program manager.Introspection) erro
 			s.log.Error(err, "the certificate of the page is not read again")
 		}
 	})
-	server := &http.Server{Handler: handler, TLSConfig: s.tls, ErrorLog: slog.NewLogLogger(logr.ToSlogHandler(s.log.V(1)), slog.LevelInfo)}
-	err = servePages(ctx, server, func(h *http.Server) error {
+	pages := &http.Server{Handler: handler, TLSConfig: s.tls, ErrorLog: slog.NewLogLogger(logr.ToSlogHandler(s.log.V(1)), slog.LevelInfo)}
+	err = servePages(ctx, pages, func(h *http.Server) error {
 		return h.ServeTLS(netutil.LimitListener(listener, maxPageConnections), "", "")
 	})
 	if err != nil {

@@ -17,29 +17,27 @@ import (
 
 	"github.com/espalier-dev/espalier/internal/program/manager"
 	"github.com/espalier-dev/espalier/internal/program/manager/introspect"
+	"github.com/espalier-dev/espalier/internal/program/server"
 	"github.com/espalier-dev/espalier/internal/testkit"
 	"github.com/espalier-dev/espalier/internal/testkit/certificate"
 )
 
 func TestThePageNeedsACertificateOrNone(t *testing.T) {
 	config := &rest.Config{Host: "https://127.0.0.1:1"}
-	cases := map[string]struct {
-		flags runPageFlags
-		says  string
+	for name, tc := range map[string]struct {
+		page server.UIConfiguration
+		says string
 	}{
-		"off":                          {runPageFlags{address: "0"}, ""},
-		"a self-signed certificate":    {runPageFlags{address: ":8443"}, ""},
-		"a certificate without a page": {runPageFlags{address: "0", certPath: "/certificates"}, "--ui-cert-path requires --ui-bind-address"},
-		"a directory without one":      {runPageFlags{address: ":8443", certPath: t.TempDir()}, "--ui-cert-path: read the certificate"},
-		"an address without a port":    {runPageFlags{address: "localhost"}, "--ui-bind-address: "},
-	}
-	for name, c := range cases {
+		"off":                       {server.UIConfiguration{BindAddress: "0"}, ""},
+		"a self-signed certificate": {server.UIConfiguration{BindAddress: ":8443"}, ""},
+		"a directory without one":   {server.UIConfiguration{BindAddress: ":8443", CertPath: t.TempDir()}, "ui.certPath: read the certificate"},
+	} {
 		t.Run(name, func(t *testing.T) {
-			serve, err := c.flags.server(config, funcr.New(func(string, string) {}, funcr.Options{}))
-			if (err == nil) != (c.says == "") || err != nil && !strings.Contains(err.Error(), c.says) {
+			serve, err := servePage(tc.page, config, funcr.New(func(string, string) {}, funcr.Options{}))
+			if (err == nil) != (tc.says == "") || err != nil && !strings.Contains(err.Error(), tc.says) {
 				t.Errorf("got %v", err)
 			}
-			if (serve != nil) != (c.flags.address != "0" && c.says == "") {
+			if (serve != nil) != (tc.page.BindAddress != "0" && tc.says == "") {
 				t.Error("whether it is served")
 			}
 		})
@@ -76,7 +74,7 @@ func TestThePageIsServedWithTLSUntilTheEnd(t *testing.T) {
 	}
 	address := taken.Addr().String()
 	log := funcr.New(func(string, string) {}, funcr.Options{})
-	serve, err := (&runPageFlags{address: address, certPath: dir}).server(&rest.Config{Host: "https://127.0.0.1:1", BearerToken: "ours"}, log)
+	serve, err := servePage(server.UIConfiguration{BindAddress: address, CertPath: dir}, &rest.Config{Host: "https://127.0.0.1:1", BearerToken: "ours"}, log)
 	if err != nil {
 		t.Fatal(err)
 	}

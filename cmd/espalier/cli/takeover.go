@@ -20,13 +20,12 @@ import (
 
 // takeoverFlags are the flags of takeover.
 type takeoverFlags struct {
-	where     clusterFlags
-	dialects  dialectFlag
-	functions functionFlags
-	plan      bool
-	backTo    string
-	output    outputFlag
-	wait      time.Duration
+	configuration
+	where  clusterFlags
+	plan   bool
+	backTo string
+	output outputFlag
+	wait   time.Duration
 }
 
 func newTakeover() *cobra.Command {
@@ -46,7 +45,7 @@ func newTakeover() *cobra.Command {
 			"  espalier takeover --back-to crossplane",
 		Args: noArguments,
 		RunE: func(cmd *cobra.Command, _ []string) error {
-			if err := flags.check(); err != nil {
+			if err := flags.check(cmd); err != nil {
 				return err
 			}
 			config, err := flags.where.config()
@@ -61,16 +60,16 @@ func newTakeover() *cobra.Command {
 		},
 	}
 	flags.where.add(cmd)
-	flags.functions.add(cmd, false)
+	flags.addFunctions(flags.add(cmd, simulatedDefaults()))
 	cmd.Flags().BoolVar(&flags.plan, "plan", false, "show what would change, and write nothing")
 	cmd.Flags().StringVar(&flags.backTo, "back-to", "", "give objects back to this engine: crossplane or kro")
-	cmd.Flags().Var(&flags.dialects, "dialects", "which dialects are taken over; by default those whose definitions are installed")
+	cmd.Flags().Var((*dialectFlag)(&flags.Dialects), "dialects", "which dialects are taken over; by default those whose definitions are installed")
 	cmd.Flags().DurationVar(&flags.wait, "wait", 2*time.Minute, "how long the controllers may run for the plan")
 	flags.output.add(cmd)
 	return cmd
 }
 
-func (f *takeoverFlags) check() error {
+func (f *takeoverFlags) check(cmd *cobra.Command) error {
 	switch engine := managedfields.Engine(f.backTo); {
 	case f.backTo == "" && !f.plan:
 		return &usageError{errors.New("takeover takes --plan or --back-to; to take over, run 'espalier run' as docs/migration.md says")}
@@ -79,28 +78,25 @@ func (f *takeoverFlags) check() error {
 	case f.wait <= 0:
 		return &usageError{fmt.Errorf("--wait must be longer than 0, not %s", f.wait)}
 	}
-	return nil
+	return f.complete(cmd)
 }
 
 // printPlan prints what the controllers would change.
 func (f *takeoverFlags) printPlan(cmd *cobra.Command, config *rest.Config) error {
-	functions, err := f.functions.options(cmd.ErrOrStderr())
+	options, err := f.simulated(cmd.ErrOrStderr())
 	if err != nil {
 		return err
 	}
-	dialects := f.dialects.all
-	if len(dialects) == 0 {
-		if dialects, err = server.InstalledDialects(cmd.Context(), config); err != nil {
+	options.Config, options.Log = config, logr.Discard()
+	if len(options.Dialects) == 0 {
+		if options.Dialects, err = server.InstalledDialects(cmd.Context(), config); err != nil {
 			return err
 		}
 	}
-	if len(dialects) == 0 {
+	if len(options.Dialects) == 0 {
 		return errors.New("nothing to take over: the cluster has no definitions of Crossplane or kro")
 	}
-	found, err := migrate.PlanTakeover(cmd.Context(), server.ManagerOptions{
-		Options: manager.Options{Name: programName, Config: config, Log: logr.Discard(), Version: Version()},
-		Workers: 16, Dialects: dialects, Usages: true, Functions: functions,
-	}, f.wait)
+	found, err := migrate.PlanTakeover(cmd.Context(), options, f.wait)
 	if err != nil {
 		return err
 	}

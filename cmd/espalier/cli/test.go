@@ -82,7 +82,7 @@ type definitionTest struct {
 }
 
 func (f *testFlags) run(cmd *cobra.Command, dirs []string) error {
-	if err := f.check(); err != nil {
+	if err := f.check(cmd); err != nil {
 		return err
 	}
 	if len(dirs) == 0 {
@@ -95,7 +95,7 @@ func (f *testFlags) run(cmd *cobra.Command, dirs []string) error {
 	if err != nil {
 		return err
 	}
-	options, err := f.options(cmd)
+	options, err := f.simulated(cmd.ErrOrStderr())
 	if err != nil {
 		return err
 	}
@@ -130,14 +130,14 @@ func (f *testFlags) runFuzz(cmd *cobra.Command, args []string) error {
 	case f.fuzz < 1 || f.fuzz > maxFuzz:
 		return &usageError{fmt.Errorf("--fuzz must be from 1 to %d, not %d", maxFuzz, f.fuzz)}
 	}
-	if err := f.check(); err != nil {
+	if err := f.check(cmd); err != nil {
 		return err
 	}
 	objects, err := appliedObjects(cmd, f.files)
 	if err != nil {
 		return err
 	}
-	options, err := f.options(cmd)
+	options, err := f.simulated(cmd.ErrOrStderr())
 	if err != nil {
 		return err
 	}

@@ -2,16 +2,13 @@ package cli
 
 import (
 	"context"
-	"errors"
 	"fmt"
-	"net/url"
 	"os"
 	"strings"
 	"sync"
 	"time"
 
 	"github.com/go-logr/logr"
-	"github.com/spf13/cobra"
 	"go.opentelemetry.io/otel"
 	"go.opentelemetry.io/otel/attribute"
 	"go.opentelemetry.io/otel/exporters/otlp/otlptrace"
@@ -20,36 +17,16 @@ import (
 	"go.opentelemetry.io/otel/sdk/resource"
 	sdktrace "go.opentelemetry.io/otel/sdk/trace"
 
+	"github.com/espalier-dev/espalier/internal/program/server"
 	"github.com/espalier-dev/espalier/internal/telemetry/tracing"
 )
 
-// tracingFlags say where traces are exported to. The variables OTEL_* of OpenTelemetry apply where a flag is not given.
-type tracingFlags struct {
-	endpoint, protocol string
-	ratio              float64
-	ratioGiven         func() bool
-}
-
-// The protocols of --tracing-protocol, as OTEL_EXPORTER_OTLP_PROTOCOL names them.
-const (
-	protocolGRPC = "grpc"
-	protocolHTTP = "http/protobuf"
-)
-
-func (f *tracingFlags) add(cmd *cobra.Command) {
-	flags := cmd.Flags()
-	flags.StringVar(&f.endpoint, "tracing-endpoint", "",
-		"export traces by OTLP to this URL, with TLS unless it begins with http://; by default $OTEL_EXPORTER_OTLP_TRACES_ENDPOINT or $OTEL_EXPORTER_OTLP_ENDPOINT, and without these there are no traces")
-	flags.StringVar(&f.protocol, "tracing-protocol", "",
-		"grpc or http/protobuf; by default $OTEL_EXPORTER_OTLP_TRACES_PROTOCOL, $OTEL_EXPORTER_OTLP_PROTOCOL or grpc")
-	flags.Float64Var(&f.ratio, "tracing-sampling-ratio", 1,
-		"the part of the traces that is recorded, from 0 to 1; the variable OTEL_TRACES_SAMPLER applies if this is not given")
-	f.ratioGiven = func() bool { return flags.Changed("tracing-sampling-ratio") }
-}
+// traces are where traces are exported to. The variables OTEL_* of OpenTelemetry apply where nothing is configured.
+type traces struct{ server.TracingConfiguration }
 
 // enabled says whether traces are exported.
-func (f *tracingFlags) enabled() bool {
-	if f.endpoint != "" {
+func (t traces) enabled() bool {
+	if t.Endpoint != "" {
 		return true
 	}
 	switch {
@@ -59,67 +36,46 @@ func (f *tracingFlags) enabled() bool {
 	return firstVariable("OTEL_EXPORTER_OTLP_TRACES_ENDPOINT", "OTEL_EXPORTER_OTLP_ENDPOINT") != ""
 }
 
-func (f *tracingFlags) check() error {
-	if !(f.ratio >= 0 && f.ratio <= 1) {
-		return &usageError{fmt.Errorf("--tracing-sampling-ratio must be from 0 to 1, not %v", f.ratio)}
-	}
-	if p := f.protocolOrDefault(); p != protocolGRPC && p != protocolHTTP {
-		return &usageError{fmt.Errorf("--tracing-protocol must be %s or %s, not %q", protocolGRPC, protocolHTTP, p)}
-	}
-	_, err := f.endpointURL()
-	return err
-}
-
-func (f *tracingFlags) protocolOrDefault() string {
-	if f.protocol != "" {
-		return f.protocol
+func (t traces) protocolOrDefault() string {
+	if t.Protocol != "" {
+		return t.Protocol
 	}
 	if p := firstVariable("OTEL_EXPORTER_OTLP_TRACES_PROTOCOL", "OTEL_EXPORTER_OTLP_PROTOCOL"); p != "" {
 		return p
 	}
-	return protocolGRPC
+	return server.TracingGRPC
 }
 
-// endpointURL is the URL of --tracing-endpoint; empty if it is not given. One without a scheme has TLS, and one without a path has
-// that of OTLP.
-func (f *tracingFlags) endpointURL() (string, error) {
-	if f.endpoint == "" {
-		return "", nil
+// endpointURL is the URL of the endpoint; empty if it is not given. One without a path has the path of OTLP.
+func (t traces) endpointURL() (string, error) {
+	u, err := t.URL()
+	if u == nil || err != nil {
+		return "", err
 	}
-	text := f.endpoint
-	if !strings.Contains(text, "://") {
-		text = "https://" + text
-	}
-	u, err := url.Parse(text)
-	switch {
-	case err != nil:
-		return "", &usageError{errors.New("--tracing-endpoint must be a URL like https://collector.example.com:4317")}
-	case u.User != nil:
-		return "", &usageError{errors.New("--tracing-endpoint must have no user or password: others can read the flags of a process; put credentials into the variable OTEL_EXPORTER_OTLP_HEADERS")}
-	case u.Scheme != "https" && u.Scheme != "http", u.Host == "", u.RawQuery != "", u.Fragment != "":
-		return "", &usageError{fmt.Errorf("--tracing-endpoint must be a URL like https://collector.example.com:4317, not %q", f.endpoint)}
-	}
-	if f.protocolOrDefault() == protocolHTTP && strings.Trim(u.Path, "/") == "" {
+	if t.protocolOrDefault() == server.TracingHTTP && strings.Trim(u.Path, "/") == "" {
 		u.Path = "/v1/traces"
 	}
 	return u.String(), nil
 }
 
 // start returns a tracer that exports, and a function that exports what is left; a nil tracer if traces are not exported.
-func (f *tracingFlags) start(ctx context.Context, log logr.Logger) (*tracing.Tracer, func(), error) {
-	if !f.enabled() {
+func (t traces) start(ctx context.Context, log logr.Logger) (*tracing.Tracer, func(), error) {
+	if !t.enabled() {
 		return nil, func() {}, nil
+	}
+	if p := t.protocolOrDefault(); p != server.TracingGRPC && p != server.TracingHTTP {
+		return nil, nil, &usageError{fmt.Errorf("the protocol of traces must be %s or %s, not %q", server.TracingGRPC, server.TracingHTTP, p)}
 	}
 	log = log.WithName("tracing")
 	otel.SetLogger(log)
 	otel.SetErrorHandler(&exportErrors{log: log, now: time.Now})
-	exporter, err := f.exporter(ctx)
+	exporter, err := t.exporter(ctx)
 	if err != nil {
 		return nil, nil, fmt.Errorf("export traces: %w", err)
 	}
 	options := []sdktrace.TracerProviderOption{sdktrace.WithBatcher(exporter), sdktrace.WithResource(tracedResource(ctx))}
-	if f.ratioGiven() || os.Getenv("OTEL_TRACES_SAMPLER") == "" {
-		options = append(options, sdktrace.WithSampler(sdktrace.ParentBased(sdktrace.TraceIDRatioBased(f.ratio))))
+	if ratio := t.SamplingRatio; ratio != nil {
+		options = append(options, sdktrace.WithSampler(sdktrace.ParentBased(sdktrace.TraceIDRatioBased(*ratio))))
 	}
 	provider := sdktrace.NewTracerProvider(options...)
 	return tracing.New(provider), func() {
@@ -134,12 +90,12 @@ func (f *tracingFlags) start(ctx context.Context, log logr.Logger) (*tracing.Tra
 // lastExportLimit is how long the end of the program waits for the last traces to be exported.
 const lastExportLimit = 5 * time.Second
 
-func (f *tracingFlags) exporter(ctx context.Context) (*otlptrace.Exporter, error) {
-	endpoint, err := f.endpointURL()
+func (t traces) exporter(ctx context.Context) (*otlptrace.Exporter, error) {
+	endpoint, err := t.endpointURL()
 	if err != nil {
 		return nil, err
 	}
-	if f.protocolOrDefault() == protocolHTTP {
+	if t.protocolOrDefault() == server.TracingHTTP {
 		var options []otlptracehttp.Option
 		if endpoint != "" {
 			options = append(options, otlptracehttp.WithEndpointURL(endpoint))

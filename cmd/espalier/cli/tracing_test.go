@@ -17,18 +17,18 @@ import (
 
 	"github.com/go-logr/logr"
 	"github.com/go-logr/logr/funcr"
-	"github.com/spf13/cobra"
 	collector "go.opentelemetry.io/proto/otlp/collector/trace/v1"
 	"google.golang.org/grpc"
 	"google.golang.org/protobuf/proto"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 
 	"github.com/espalier-dev/espalier/internal/object"
+	"github.com/espalier-dev/espalier/internal/program/server"
 	"github.com/espalier-dev/espalier/internal/telemetry/reconcile"
 )
 
-// parsedTracing are the flags of a command line, in an environment without OTEL_* except for what is given.
-func parsedTracing(t *testing.T, environment map[string]string, args ...string) *tracingFlags {
+// configuredTraces are traces in an environment without OTEL_* except for what is given.
+func configuredTraces(t *testing.T, environment map[string]string, c server.TracingConfiguration) traces {
 	t.Helper()
 	for _, entry := range os.Environ() {
 		if name, _, _ := strings.Cut(entry, "="); strings.HasPrefix(name, "OTEL_") {
@@ -38,31 +38,26 @@ func parsedTracing(t *testing.T, environment map[string]string, args ...string) 
 	for name, value := range environment {
 		t.Setenv(name, value)
 	}
-	f, cmd := &tracingFlags{}, &cobra.Command{}
-	f.add(cmd)
-	if err := cmd.ParseFlags(args); err != nil {
-		t.Fatal(err)
-	}
-	return f
+	return traces{c}
 }
 
 func TestTracesAreExportedOnlyWhenConfigured(t *testing.T) {
 	type variables map[string]string
 	for name, c := range map[string]struct {
 		environment variables
-		args        []string
+		endpoint    string
 		want        bool
 	}{
-		"by default":                       {nil, nil, false},
-		"with an endpoint":                 {nil, []string{"--tracing-endpoint=c:4317"}, true},
-		"with the variable for all":        {variables{"OTEL_EXPORTER_OTLP_ENDPOINT": "https://c"}, nil, true},
-		"with the variable for traces":     {variables{"OTEL_EXPORTER_OTLP_TRACES_ENDPOINT": "https://c"}, nil, true},
-		"not if the SDK is disabled":       {variables{"OTEL_EXPORTER_OTLP_ENDPOINT": "https://c", "OTEL_SDK_DISABLED": "true"}, nil, false},
-		"not if there is no exporter":      {variables{"OTEL_EXPORTER_OTLP_ENDPOINT": "https://c", "OTEL_TRACES_EXPORTER": "none"}, nil, false},
-		"with a flag despite the variable": {variables{"OTEL_SDK_DISABLED": "true"}, []string{"--tracing-endpoint=c:4317"}, true},
+		"by default":                       {nil, "", false},
+		"with an endpoint":                 {nil, "c:4317", true},
+		"with the variable for all":        {variables{"OTEL_EXPORTER_OTLP_ENDPOINT": "https://c"}, "", true},
+		"with the variable for traces":     {variables{"OTEL_EXPORTER_OTLP_TRACES_ENDPOINT": "https://c"}, "", true},
+		"not if the SDK is disabled":       {variables{"OTEL_EXPORTER_OTLP_ENDPOINT": "https://c", "OTEL_SDK_DISABLED": "true"}, "", false},
+		"not if there is no exporter":      {variables{"OTEL_EXPORTER_OTLP_ENDPOINT": "https://c", "OTEL_TRACES_EXPORTER": "none"}, "", false},
+		"with a flag despite the variable": {variables{"OTEL_SDK_DISABLED": "true"}, "c:4317", true},
 	} {
 		t.Run(name, func(t *testing.T) {
-			f := parsedTracing(t, c.environment, c.args...)
+			f := configuredTraces(t, c.environment, server.TracingConfiguration{Endpoint: c.endpoint})
 			if got := f.enabled(); got != c.want {
 				t.Errorf("enabled: %t", got)
 			}
@@ -79,32 +74,21 @@ func TestTracesAreExportedOnlyWhenConfigured(t *testing.T) {
 }
 
 func TestTracingEndpoints(t *testing.T) {
-	for args, want := range map[string]string{
-		"--tracing-endpoint=c:4317":                                            "https://c:4317",
-		"--tracing-endpoint=http://c:4317":                                     "http://c:4317",
-		"--tracing-endpoint=https://c:4318 --tracing-protocol=http/protobuf":   "https://c:4318/v1/traces",
-		"--tracing-endpoint=https://c/otlp/t --tracing-protocol=http/protobuf": "https://c/otlp/t",
-		"--tracing-endpoint=ftp://c":                                           "must be a URL",
-		"--tracing-endpoint=https://":                                          "must be a URL",
-		"--tracing-endpoint=https://c?x=y":                                     "must be a URL",
-		"--tracing-endpoint=https://me:hunter2@c":                              "must have no user or password",
-		"--tracing-endpoint=https://me:hunter2@c%":                             "must be a URL",
-		"--tracing-protocol=http/json":                                         "must be grpc or http/protobuf",
-		"--tracing-sampling-ratio=1.5":                                         "must be from 0 to 1",
-		"--tracing-sampling-ratio=-1":                                          "must be from 0 to 1",
-		"--tracing-sampling-ratio=NaN":                                         "must be from 0 to 1",
-		"--tracing-sampling-ratio=0.25 --tracing-endpoint=https://c/":          "https://c/",
+	for _, tc := range []struct{ endpoint, protocol, want string }{
+		{"c:4317", "", "https://c:4317"},
+		{"http://c:4317", "", "http://c:4317"},
+		{"https://c:4318", server.TracingHTTP, "https://c:4318/v1/traces"},
+		{"https://c/otlp/t", server.TracingHTTP, "https://c/otlp/t"},
+		{"https://c/", "", "https://c/"},
 	} {
-		f := parsedTracing(t, nil, strings.Fields(args)...)
-		if err := f.check(); err != nil {
-			if usage := new(usageError); !errors.As(err, &usage) || !strings.Contains(err.Error(), want) || strings.Contains(err.Error(), "hunter2") {
-				t.Errorf("%s: %v, want %s", args, err, want)
-			}
-			continue
+		f := configuredTraces(t, nil, server.TracingConfiguration{Endpoint: tc.endpoint, Protocol: tc.protocol})
+		if got, err := f.endpointURL(); got != tc.want || err != nil {
+			t.Errorf("%s: %q, %v, want %q", tc.endpoint, got, err, tc.want)
 		}
-		if got, err := f.endpointURL(); got != want || err != nil {
-			t.Errorf("%s: %q, %v, want %q", args, got, err, want)
-		}
+	}
+	unknown := configuredTraces(t, map[string]string{"OTEL_EXPORTER_OTLP_PROTOCOL": "http/json"}, server.TracingConfiguration{Endpoint: "https://c"})
+	if _, _, err := unknown.start(t.Context(), logr.Discard()); err == nil || codeOf(err) != exitUsage {
+		t.Errorf("an unknown protocol: %v", err)
 	}
 }
 
@@ -131,11 +115,8 @@ func (r received) ServeHTTP(w http.ResponseWriter, request *http.Request) {
 }
 
 // exportOne exports the trace of one reconcile.
-func exportOne(t *testing.T, f *tracingFlags) {
+func exportOne(t *testing.T, f traces) {
 	t.Helper()
-	if err := f.check(); err != nil {
-		t.Fatal(err)
-	}
 	tracer, flush, err := f.start(t.Context(), logr.Discard())
 	if err != nil {
 		t.Fatal(err)
@@ -166,34 +147,37 @@ func TestTracesAreExportedByGRPC(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	r, server := received{exports: make(chan *collector.ExportTraceServiceRequest, 10)}, grpc.NewServer()
-	collector.RegisterTraceServiceServer(server, r)
-	go func() { _ = server.Serve(listener) }()
-	defer server.Stop()
-	exportOne(t, parsedTracing(t, nil, "--tracing-endpoint=http://"+listener.Addr().String()))
+	r, listening := received{exports: make(chan *collector.ExportTraceServiceRequest, 10)}, grpc.NewServer()
+	collector.RegisterTraceServiceServer(listening, r)
+	go func() { _ = listening.Serve(listener) }()
+	defer listening.Stop()
+	exportOne(t, configuredTraces(t, nil, server.TracingConfiguration{Endpoint: "http://" + listener.Addr().String()}))
 	r.want(t, `"espalier"`)
 }
 
 func TestTracesAreExportedByHTTPWithTLSAndVariables(t *testing.T) {
 	r := received{exports: make(chan *collector.ExportTraceServiceRequest, 10)}
-	server := httptest.NewTLSServer(r)
-	defer server.Close()
+	listening := httptest.NewTLSServer(r)
+	defer listening.Close()
 	authority := filepath.Join(t.TempDir(), "ca.crt")
-	certificate := pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: server.Certificate().Raw})
+	certificate := pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: listening.Certificate().Raw})
 	if err := os.WriteFile(authority, certificate, 0o600); err != nil {
 		t.Fatal(err)
 	}
-	exportOne(t, parsedTracing(t, map[string]string{
-		"OTEL_EXPORTER_OTLP_ENDPOINT": server.URL, "OTEL_EXPORTER_OTLP_PROTOCOL": "http/protobuf", "OTEL_EXPORTER_OTLP_CERTIFICATE": authority,
+	exportOne(t, configuredTraces(t, map[string]string{
+		"OTEL_EXPORTER_OTLP_ENDPOINT": listening.URL, "OTEL_EXPORTER_OTLP_PROTOCOL": "http/protobuf", "OTEL_EXPORTER_OTLP_CERTIFICATE": authority,
 		"OTEL_EXPORTER_OTLP_HEADERS": "Authorization=Bearer%20t", "OTEL_SERVICE_NAME": "mine",
-	}))
+	}, server.TracingConfiguration{}))
 	r.want(t, `"mine"`)
-	exportOne(t, parsedTracing(t, map[string]string{"OTEL_EXPORTER_OTLP_CERTIFICATE": authority, "OTEL_EXPORTER_OTLP_HEADERS": "Authorization=Bearer%20t"},
-		"--tracing-protocol=http/protobuf", "--tracing-endpoint="+strings.TrimPrefix(server.URL, "https://")))
+	exportOne(t, configuredTraces(t, map[string]string{"OTEL_EXPORTER_OTLP_CERTIFICATE": authority, "OTEL_EXPORTER_OTLP_HEADERS": "Authorization=Bearer%20t"},
+		server.TracingConfiguration{Protocol: server.TracingHTTP, Endpoint: strings.TrimPrefix(listening.URL, "https://")}))
 	r.want(t, `"espalier"`)
-	for _, off := range []*tracingFlags{
-		parsedTracing(t, map[string]string{"OTEL_EXPORTER_OTLP_ENDPOINT": server.URL, "OTEL_TRACES_SAMPLER": "always_off"}, "--tracing-protocol=http/protobuf"),
-		parsedTracing(t, map[string]string{"OTEL_EXPORTER_OTLP_ENDPOINT": server.URL}, "--tracing-protocol=http/protobuf", "--tracing-sampling-ratio=0"),
+	never := 0.0
+	at := map[string]string{"OTEL_EXPORTER_OTLP_ENDPOINT": listening.URL}
+	for _, off := range []traces{
+		configuredTraces(t, map[string]string{"OTEL_EXPORTER_OTLP_ENDPOINT": listening.URL, "OTEL_TRACES_SAMPLER": "always_off"},
+			server.TracingConfiguration{Protocol: server.TracingHTTP}),
+		configuredTraces(t, at, server.TracingConfiguration{Protocol: server.TracingHTTP, SamplingRatio: &never}),
 	} {
 		exportOne(t, off)
 		if len(r.exports) > 0 {

@@ -6,12 +6,12 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"reflect"
 	"time"
 
 	"github.com/spf13/cobra"
 
 	"github.com/espalier-dev/espalier/internal/kube/embedded"
-	"github.com/espalier-dev/espalier/internal/program/functions/packages"
 	"github.com/espalier-dev/espalier/internal/program/server"
 	"github.com/espalier-dev/espalier/internal/program/webhook"
 	"github.com/espalier-dev/espalier/providers/sandbox"
@@ -26,7 +26,7 @@ const (
 
 // upFlags are the flags of up.
 type upFlags struct {
-	controllerFlags
+	configuration
 	embedded embedded.Options
 	sandbox  bool
 	webhook  bool
@@ -53,13 +53,39 @@ func (f *upFlags) command() *cobra.Command {
 }
 
 func (f *upFlags) add(cmd *cobra.Command) {
-	f.controllerFlags.add(cmd, controllerDefaults{health: "0", metrics: "0", moreColumns: true, development: true})
-	flags := cmd.Flags()
+	flags := f.configuration.add(cmd, upDefaults())
+	f.addControllers(flags)
 	flags.StringVar(&f.embedded.DataDir, "data-dir", defaultDataDir(), "data directory of the control plane")
 	flags.StringVar(&f.embedded.Kubeconfig, "write-kubeconfig", "", "file to write the kubeconfig to; by default in the data directory")
 	flags.IntVar(&f.embedded.Port, "port", 0, "the API server's port on 127.0.0.1; by default the previous one, or any free one")
 	flags.BoolVar(&f.webhook, "webhook", true, "serve the admission webhook for Usages and ClusterUsages and the conversion webhook")
 	flags.BoolVar(&f.sandbox, "sandbox", false, "serve the kinds of sandbox.espalier.dev, whose external resources are in a simulated cloud in the data directory")
+}
+
+// upDefaults are for one process on a workstation.
+func upDefaults() server.ControllerConfiguration {
+	c := server.DefaultConfiguration()
+	c.LeaderElection.Enabled, c.Health.BindAddress, c.Metrics.BindAddress = false, "0", "0"
+	c.MoreColumns, c.Functions.Development = true, true
+	return c
+}
+
+// check completes the configuration, and refuses what a control plane with one process does not have.
+func (f *upFlags) check(cmd *cobra.Command) error {
+	if err := f.complete(cmd); err != nil {
+		return err
+	}
+	c, none := f.ControllerConfiguration, upDefaults()
+	for section, given := range map[string]bool{
+		"leaderElection": c.LeaderElection != none.LeaderElection,
+		"ui":             c.UI != none.UI,
+		"webhook":        !reflect.DeepEqual(c.Webhook, none.Webhook),
+	} {
+		if given {
+			return &usageError{fmt.Errorf("--config %s: %s does not apply to 'espalier up'", f.file, section)}
+		}
+	}
+	return nil
 }
 
 // defaultDataDir is a directory that survives reboots.
@@ -72,12 +98,11 @@ func defaultDataDir() string {
 
 // run runs the control plane, and the controllers in it, until one of them ends or the command is interrupted.
 func (f *upFlags) run(cmd *cobra.Command) (err error) {
-	if err := f.check(); err != nil {
+	if err := f.check(cmd); err != nil {
 		return err
 	}
-	served, err := f.functions.options(cmd.ErrOrStderr())
-	if err != nil {
-		return err
+	if _, err := f.simulated(cmd.ErrOrStderr()); err != nil {
+		return err // before the control plane starts
 	}
 	ctx := cmd.Context()
 	f.embedded.Log = cmd.ErrOrStderr()
@@ -96,16 +121,16 @@ func (f *upFlags) run(cmd *cobra.Command) (err error) {
 		err = errors.Join(err, plane.Stop(stopping))
 	}()
 	fmt.Fprintf(cmd.OutOrStdout(), "export KUBECONFIG=%s\n", plane.Kubeconfig())
-	return f.runControllers(cmd, plane, served)
+	return f.runControllers(cmd, plane)
 }
 
 // runControllers runs the controllers until they end, the control plane does, or the command is interrupted.
-func (f *upFlags) runControllers(cmd *cobra.Command, plane *embedded.ControlPlane, served packages.Options) error {
-	options, err := f.managerOptions(cmd, plane, served)
+func (f *upFlags) runControllers(cmd *cobra.Command, plane *embedded.ControlPlane) error {
+	options, err := f.managerOptions(cmd, plane)
 	if err != nil {
 		return err
 	}
-	tracer, flush, err := f.tracing.start(cmd.Context(), options.Log)
+	tracer, flush, err := traces{f.Tracing}.start(cmd.Context(), options.Log)
 	if err != nil {
 		return err
 	}
@@ -146,10 +171,10 @@ func (f *upFlags) runControllers(cmd *cobra.Command, plane *embedded.ControlPlan
 }
 
 // managerOptions are the options of the controllers in the control plane.
-func (f *upFlags) managerOptions(cmd *cobra.Command, plane *embedded.ControlPlane, served packages.Options) (server.ManagerOptions, error) {
-	options, err := f.options(plane.Config(), f.logger(cmd), served)
+func (f *upFlags) managerOptions(cmd *cobra.Command, plane *embedded.ControlPlane) (server.ManagerOptions, error) {
+	options, err := f.options(plane.Config(), f.logger(cmd), cmd.ErrOrStderr())
 	if err == nil {
-		err = checkAddresses(cmd, &options.Options)
+		err = f.checkAddresses(cmd, &options.Options)
 	}
 	if err != nil {
 		return options, err

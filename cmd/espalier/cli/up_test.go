@@ -95,7 +95,7 @@ func TestUsageErrorsHaveTheirOwnExitCode(t *testing.T) {
 		says string
 	}{
 		"An unknown flag is a usage error":  {args: []string{"run", "--wrokers", "3"}, code: 2, says: "unknown flag: --wrokers"},
-		"No workers are a usage error":      {args: []string{"run", "--workers", "0"}, code: 2, says: "--workers must be at least 1"},
+		"No workers are a usage error":      {args: []string{"run", "--workers", "0"}, code: 2, says: "workers: Invalid value: 0: must be at least 1"},
 		"A missing kubeconfig is a failure": {args: []string{"run", "--kubeconfig", "/nowhere/at/all"}, code: 1, says: "/nowhere/at/all"},
 	}
 	for name, tc := range cases {

@@ -90,7 +90,8 @@ func TestIntrospectionSocket(t *testing.T) {
 		"none for 0":     {"0", ""},
 	} {
 		t.Run(name, func(t *testing.T) {
-			flags := controllerFlags{introspection: tt.flag}
+			var flags configuration
+			flags.IntrospectionSocket = tt.flag
 			if got := flags.socket(config); got != tt.want {
 				t.Errorf("got %q, want %q", got, tt.want)
 			}

@@ -29,7 +29,7 @@ func (w *Workspace) checkOwner(d *Document, c *apiextensionsv1.CustomResourceDef
 func (w *Workspace) warnOfGroup(d *Document, group string) {
 	if d.Object.GetKind() == v1alpha1.ResourceGroupKind && group != v1alpha1.GroupVersion.Group {
 		w.addf(d, Warning, "spec.schema.group", "the controllers accept ResourceGroups with kinds in group %s only if an administrator allows it (%s)",
-			group, definition.NamespacedGroupsFlag)
+			group, definition.NamespacedGroupsField)
 	}
 }
 

@@ -7,14 +7,14 @@ import (
 	"github.com/espalier-dev/espalier/internal/object"
 )
 
-// NamespacedGroupsFlag is the flag for Config.NamespacedGroups.
-const NamespacedGroupsFlag = "--resource-group-api-groups"
+// NamespacedGroupsField is the field of the configuration file for Config.NamespacedGroups.
+const NamespacedGroupsField = "resourceGroups.apiGroups"
 
 // checkGroup adds a problem if the definitions of a namespace cannot define kinds in the API group of this one.
 func (r *Dialect) checkGroup(v *session) {
 	if group := v.source.kind.Group; v.owner.Namespace != "" && object.GroupProblem(group) == "" && !allowsGroup(r.NamespacedGroups, group) {
 		v.result.problems.Addf("spec.schema.group", "ResourceGroups define kinds in %s only, not in %s; an administrator can allow the group with %s",
-			strings.Join(r.NamespacedGroups, ", "), group, NamespacedGroupsFlag)
+			strings.Join(r.NamespacedGroups, ", "), group, NamespacedGroupsField)
 	}
 }
 

@@ -161,7 +161,7 @@ func acceptedMessage(v *session) string {
 		text += "; resources of kinds that are not installed are checked once these are: " + strings.Join(names, ", ")
 	}
 	if outputs := v.result.graph.SecretOutputs; len(outputs) > 0 {
-		text += "; data of Secrets is in outputs, which is accepted (--secret-outputs=Warn): " + outputs.Err().Error()
+		text += "; data of Secrets is in outputs, which is accepted (secretOutputs: Warn): " + outputs.Err().Error()
 	}
 	if warnings := v.result.graph.Warnings; len(warnings) > 0 {
 		text += "; " + warnings.Err().Error()

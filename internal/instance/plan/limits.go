@@ -9,15 +9,15 @@ import (
 // default.
 type Limits struct {
 	// Cost bounds the CEL cost of all expressions in one reconcile together. Default MaxCost.
-	Cost uint64
+	Cost uint64 `json:"celCost"`
 	// Bytes bounds the approximate size of all values that one composition computes or copies
 	// together. Default MaxBytes.
-	Bytes int
+	Bytes int `json:"bytes"`
 	// Objects bounds the objects that an instance consists of. Default MaxObjects.
-	Objects int
+	Objects int `json:"objects"`
 	// Depth bounds how deeply instances are nested: an instance that no other created has depth
 	// 1. Default MaxDepth.
-	Depth int
+	Depth int `json:"depth"`
 }
 
 // Default limits of an instance.
@@ -39,7 +39,7 @@ func (l Limits) WithDefaults() Limits {
 	}
 }
 
-// Limit names a limit of an instance, in metrics and by its flag.
+// Limit names a limit of an instance in metrics.
 type Limit string
 
 // The limits of an instance.
@@ -50,14 +50,19 @@ const (
 	DepthLimit   Limit = "depth"
 )
 
-// Flag is the flag that sets the limit.
-func (l Limit) Flag() string { return "--max-instance-" + string(l) }
+// Field is the field of the configuration file that sets the limit.
+func (l Limit) Field() string {
+	if l == CostLimit {
+		return "instanceLimits.celCost"
+	}
+	return "instanceLimits." + string(l)
+}
 
 // TooMany is the problem of an instance that would have more objects than one may, with some of
 // them.
 func (l Limits) TooMany(objects int, with string) Problem {
 	return Problem{
 		Reason:  LimitExceeded,
-		Message: fmt.Sprintf("with %s the instance has %d objects, over the limit of %d (%s)", with, objects, l.WithDefaults().Objects, ObjectsLimit.Flag()),
+		Message: fmt.Sprintf("with %s the instance has %d objects, over the limit of %d (%s)", with, objects, l.WithDefaults().Objects, ObjectsLimit.Field()),
 	}
 }

@@ -209,7 +209,7 @@ func TestNamespacesOfChildrenCount(t *testing.T) {
 			t.Errorf("within the limit: %v", state)
 		}
 		got, state := l.ChildrenIn(configMap, []string{"a", "b", "c", "default"}, "o")
-		if state.Reason != LimitExceeded || !strings.Contains(state.Message, PerNamespaceFlag) {
+		if state.Reason != LimitExceeded || !strings.Contains(state.Message, PerNamespaceField) {
 			t.Errorf("beyond it: %q, %+v", texts(got), state)
 		}
 	})

@@ -18,12 +18,12 @@ import (
 // themselves either. A zero field is its default.
 type Limits struct {
 	// PerSubscriber bounds the targets of one instance, without the targets of Lease.OwnObject. Default MaxPerInstance.
-	PerSubscriber int
+	PerSubscriber int `json:"perInstance"`
 	// PerNamespace bounds the watches for the instances of one namespace, and Total those for
 	// all instances. A watch that several share counts once. Defaults MaxPerNamespace and
 	// MaxWatches.
-	PerNamespace int
-	Total        int
+	PerNamespace int `json:"perNamespace"`
+	Total        int `json:"total"`
 }
 
 // Default limits of watches.
@@ -33,14 +33,15 @@ const (
 	MaxWatches      = 10_000
 )
 
-// The flags that set the limits.
+// The fields of the configuration file that set the limits.
 const (
-	PerInstanceFlag  = "--max-instance-watches"
-	PerNamespaceFlag = "--max-namespace-watches"
-	TotalFlag        = "--max-watches"
+	PerInstanceField  = "watchLimits.perInstance"
+	PerNamespaceField = "watchLimits.perNamespace"
+	TotalField        = "watchLimits.total"
 )
 
-func (l Limits) withDefaults() Limits {
+// WithDefaults returns the limits with defaults in place of zeros.
+func (l Limits) WithDefaults() Limits {
 	return Limits{
 		PerSubscriber: cmp.Or(l.PerSubscriber, MaxPerInstance),
 		PerNamespace:  cmp.Or(l.PerNamespace, MaxPerNamespace),
@@ -73,10 +74,10 @@ type waiter struct {
 // NewQuota returns a quota without watches.
 func NewQuota(l Limits) *Quota {
 	return &Quota{
-		limits: l.withDefaults(), watches: map[*actor]int{}, namespaces: map[string]map[*actor]int{},
+		limits: l.WithDefaults(), watches: map[*actor]int{}, namespaces: map[string]map[*actor]int{},
 		refusals: prometheus.NewCounterVec(prometheus.CounterOpts{
 			Name: "espalier_watch_limits_exceeded_total",
-			Help: "Reads for instances that were refused since a limit of watches is reached, by the limit as its flag names it.",
+			Help: "Reads for instances that were refused since a limit of watches is reached, by the field of the configuration file.",
 		}, []string{"limit"}),
 	}
 }
@@ -107,23 +108,23 @@ func (q *Quota) check(w waiter, targets int, a *actor, replaces bool) (refusal s
 	limit, most := "", 0
 	switch {
 	case targets >= q.limits.PerSubscriber:
-		limit, most = PerInstanceFlag, q.limits.PerSubscriber
+		limit, most = PerInstanceField, q.limits.PerSubscriber
 		refusal = "the instance reads more than %d objects and selections of others (%s)"
 	case replaces:
 		return ""
 	case inNamespace[a] == 0 && len(inNamespace) >= q.limits.PerNamespace:
-		limit, most = PerNamespaceFlag, q.limits.PerNamespace
+		limit, most = PerNamespaceField, q.limits.PerNamespace
 		refusal = "the instances of the namespace cause more than %d watches (%s)"
 	case !watched && len(q.watches) >= q.limits.Total:
-		limit, most = TotalFlag, q.limits.Total
+		limit, most = TotalField, q.limits.Total
 		refusal = "there are %d watches already (%s)"
 	default:
 		return ""
 	}
-	if limit != PerInstanceFlag {
+	if limit != PerInstanceField {
 		ensure(&q.refused, w, func() struct{} { return struct{}{} })
 	}
-	q.refusals.WithLabelValues(limit[2:]).Inc()
+	q.refusals.WithLabelValues(limit).Inc()
 	return fmt.Sprintf(refusal, most, limit)
 }
 

@@ -210,10 +210,10 @@ func (e *examination) certificates() {
 		case err != nil:
 			e.add(Problem, "certificates", &o, "start the controllers, which set it", "its caBundle cannot be read: %v", err)
 		case left <= 0:
-			e.add(Problem, "certificates", &o, "restart the controllers, which issue another one; with --webhook-certificates, renew that one",
+			e.add(Problem, "certificates", &o, "restart the controllers, which issue another one; with webhook.certPath, renew that one",
 				"its certificate expired at %s", until.UTC().Format(time.RFC3339))
 		case left < expiresSoon:
-			e.add(Warning, "certificates", &o, "see that the controllers run: they renew it; with --webhook-certificates, renew that one",
+			e.add(Warning, "certificates", &o, "see that the controllers run: they renew it; with webhook.certPath, renew that one",
 				"its certificate expires at %s", until.UTC().Format(time.RFC3339))
 		}
 	}

@@ -36,10 +36,10 @@ func (o Options) checkMetrics() error {
 		return nil
 	}
 	if !o.MetricsSecure {
-		return errors.New("--metrics-cert-path requires --metrics-secure")
+		return errors.New("metrics.certPath (--metrics-cert-path) requires metrics.secure (--metrics-secure)")
 	}
 	if _, err := tls.LoadX509KeyPair(filepath.Join(o.MetricsCertPath, certName), filepath.Join(o.MetricsCertPath, keyName)); err != nil {
-		return fmt.Errorf("--metrics-cert-path: %w", err)
+		return fmt.Errorf("metrics.certPath (--metrics-cert-path): %w", err)
 	}
 	return nil
 }

@@ -31,7 +31,7 @@ func TestTheMetricsCertificate(t *testing.T) {
 		"a self-signed one":               {options: Options{MetricsSecure: true}},
 		"one in a directory":              {options: Options{MetricsSecure: true, MetricsCertPath: good}},
 		"one without its key":             {options: Options{MetricsSecure: true, MetricsCertPath: half}, err: keyName},
-		"one for metrics without TLS":     {options: Options{MetricsCertPath: good}, err: "requires --metrics-secure"},
+		"one for metrics without TLS":     {options: Options{MetricsCertPath: good}, err: "requires metrics.secure"},
 		"one in a directory that is gone": {options: Options{MetricsSecure: true, MetricsCertPath: filepath.Join(good, "none")}, err: "--metrics-cert-path"},
 	} {
 		if err := tc.options.checkMetrics(); (err == nil) != (tc.err == "") || err != nil && !strings.Contains(err.Error(), tc.err) {

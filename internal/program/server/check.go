@@ -20,7 +20,7 @@ type Findings struct {
 // Check returns what would be installed if the controllers started. It changes nothing.
 func Check(ctx context.Context, o ManagerOptions) (Findings, error) {
 	c, err := NewControllers(Options{
-		Config: o.Config, Workers: o.Workers, Providers: o.Providers, Dialects: o.Dialects, Usages: o.Usages, Version: o.Version, Log: o.Log,
+		Config: o.Config, Settings: o.Settings, Providers: o.Providers, Version: o.Version, Log: o.Log,
 	})
 	if err != nil {
 		return Findings{}, err

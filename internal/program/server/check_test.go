@@ -33,7 +33,7 @@ func refuse(prefix string, err error) func(string) error {
 }
 
 func optionsFor(c *fakekube.Cluster) ManagerOptions {
-	return ManagerOptions{Options: manager.Options{Name: "espalier", Version: "test", Config: c.Config(), Log: logr.Discard(), HealthAddress: "0", MetricsAddress: "0"}, Workers: 1}
+	return ManagerOptions{Options: manager.Options{Name: "espalier", Version: "test", Config: c.Config(), Log: logr.Discard(), HealthAddress: "0", MetricsAddress: "0"}, Settings: Settings{Workers: 1}}
 }
 
 const (

@@ -21,14 +21,11 @@ import (
 	"github.com/espalier-dev/espalier/internal/composition"
 	compositiondefinition "github.com/espalier-dev/espalier/internal/composition/definition"
 	"github.com/espalier-dev/espalier/internal/composition/pipeline"
-	"github.com/espalier-dev/espalier/internal/graph"
 	"github.com/espalier-dev/espalier/internal/graph/definition"
 	"github.com/espalier-dev/espalier/internal/instance"
-	"github.com/espalier-dev/espalier/internal/instance/plan"
 	kubecrd "github.com/espalier-dev/espalier/internal/kube/crd"
 	"github.com/espalier-dev/espalier/internal/kube/rbac"
 	"github.com/espalier-dev/espalier/internal/kube/shard"
-	"github.com/espalier-dev/espalier/internal/kube/watch"
 	"github.com/espalier-dev/espalier/internal/managed/provider"
 	"github.com/espalier-dev/espalier/internal/object"
 	"github.com/espalier-dev/espalier/internal/program/functions/packages"
@@ -48,26 +45,7 @@ type Options struct {
 	ConversionEndpoint *install.Endpoint
 	// Config is how to reach the API server.
 	Config *rest.Config
-	// Workers is how many objects are reconciled concurrently, and RequestsInFlight how many of their requests are sent at a
-	// time; 0 is the default.
-	Workers, RequestsInFlight int
-	// AllowCRDDeletion removes the CustomResourceDefinition of a deleted
-	// definition without instances.
-	AllowCRDDeletion bool
-	// RequireServiceAccount refuses cluster-scoped definitions without a service account.
-	RequireServiceAccount bool
-	// ResourceGroups bounds which kinds ResourceGroups define.
-	ResourceGroups ResourceGroups
-	// SecretOutputs is what happens to definitions of graphs that put data of Secrets into
-	// outputs; by default they are refused.
-	SecretOutputs graph.SecretOutputs
-	// Limits bound each instance, and WatchLimits the watches for instances.
-	Limits      plan.Limits
-	WatchLimits watch.Limits
-	// AdmissionPolicies installs the ValidatingAdmissionPolicies of definitions.
-	AdmissionPolicies bool
-	// AdditionalPrinterColumns adds columns to served kinds in kubectl get, beyond those of their dialects.
-	AdditionalPrinterColumns bool
+	Settings
 	// Version is this program's version.
 	Version string
 	Log     logr.Logger
@@ -81,11 +59,6 @@ type Options struct {
 	ObservePropagation func(below, above schema.GroupKind, took time.Duration)
 	// Decided receives what is decided for instances; optional.
 	Decided instance.Decided
-	// Dialects are served even if another program has installed their definitions. Without
-	// any, all dialects are served whose definitions no other program has installed.
-	Dialects []Dialect
-	// Usages installs the kinds of usages. Kinds that exist are served in any case.
-	Usages bool
 	// Providers serve managed resources.
 	Providers []managed.Provider
 	// Composites returns the Reconcilers that serve composites and claims of the composition
@@ -93,8 +66,6 @@ type Options struct {
 	Composites func(*cluster.Cluster) compositiondefinition.Reconcilers
 	// WrapRunner wraps the runner of functions; optional.
 	WrapRunner func(pipeline.Runner) pipeline.Runner
-	// Poll is how often external resources are observed without an event; 0 for the default.
-	Poll time.Duration
 	// Functions configure functions beyond the cluster's objects.
 	Functions packages.Options
 	// LeaderUntil is until when this process is certain to be the only leader; optional, and zero
@@ -116,16 +87,6 @@ type Options struct {
 	Needs []rbac.Permission
 	// Now is the clock; by default the wall clock.
 	Now func() time.Time
-}
-
-// ResourceGroups bounds which kinds ResourceGroups define: authors of a namespace write them, and their kinds are served in the
-// whole cluster.
-type ResourceGroups struct {
-	// APIGroups are the API groups of the kinds; *.example.com stands for all below example.com, and * for all. Without any,
-	// all are allowed.
-	APIGroups []string
-	// MaxKinds is how many kinds the ResourceGroups of a namespace define; 0 for no limit.
-	MaxKinds int
 }
 
 // DefaultSigningKeyNamespace is the namespace of the signing key of controllers that run outside of
@@ -161,10 +122,10 @@ func NewControllers(o Options) (*Controllers, error) {
 	}
 	c := &Controllers{options: o, dialects: dialects{configured: o.Dialects}, registry: definition.NewRegistry(),
 		composites: compositiondefinition.NewRegistry(), Rollouts: telemetry.NewRollouts(), layers: telemetry.NewStatusPropagation(o.ObservePropagation)}
-	c.limits = instance.Limits{Limits: o.Limits, Exceeded: telemetry.NewExceededLimits()}
+	c.limits = instance.Limits{Limits: o.InstanceLimits, Exceeded: telemetry.NewExceededLimits()}
 	var err error
 	if o.Needs == nil {
-		if o.Needs, err = Needs(ManagerOptions{Dialects: o.Dialects, Providers: o.Providers, Functions: o.Functions}); err != nil {
+		if o.Needs, err = Needs(ManagerOptions{Settings: Settings{Dialects: o.Dialects}, Providers: o.Providers, Functions: o.Functions}); err != nil {
 			return nil, err
 		}
 	}
@@ -299,7 +260,7 @@ func (c *Controllers) Notes() []string { return append(c.dialects.notes(), c.per
 // startProviders serves managed resources.
 func (c *Controllers) startProviders(ctx context.Context) error {
 	return provider.Start(ctx, c.Cluster, provider.Options{
-		Providers: c.options.Providers, Events: c.options.Events, PollInterval: c.options.Poll, Now: c.options.Now,
+		Providers: c.options.Providers, Events: c.options.Events, PollInterval: c.options.Poll.Duration, Now: c.options.Now,
 		LeaderUntil: c.options.LeaderUntil, Leader: c.options.Leader, Usages: c.usages.index,
 	})
 }
@@ -310,7 +271,7 @@ func (c *Controllers) startComposites(ctx context.Context) {
 	composites := composition.Options{
 		Runner: c.Functions, SubscribeToFunctions: c.Functions.Subscribe, Functions: c.Functions.NamesWithoutObject(), CheckInput: c.Functions.CheckInput,
 		Usages: c.usages.index, Layers: c.layers, Limits: c.limits, Decided: c.options.Decided,
-		Version: c.options.Version, AdditionalPrinterColumns: c.options.AdditionalPrinterColumns, Registry: c.composites, Events: c.options.Events,
+		Version: c.options.Version, AdditionalPrinterColumns: c.options.MoreColumns, Registry: c.composites, Events: c.options.Events,
 		Now: c.options.Now,
 	}
 	if c.options.WrapRunner != nil {
@@ -335,7 +296,7 @@ func (c *Controllers) definitionConfig(kind schema.GroupVersionKind) definition.
 	return definition.Config{
 		Config: serving.Config{
 			Kind: kind, Cluster: c.Client, Kinds: c.Kinds, Hub: c.Hub, Engine: c.Engine, Events: c.options.Events, Now: c.options.Now,
-			Published: c.RecordCRD, Held: c.Instances, AdditionalPrinterColumns: c.options.AdditionalPrinterColumns,
+			Published: c.RecordCRD, Held: c.Instances, AdditionalPrinterColumns: c.options.MoreColumns,
 			MaxKindsPerNamespace: c.options.ResourceGroups.MaxKinds,
 		},
 		Registry: c.registry, NamespacedGroups: c.options.ResourceGroups.APIGroups, Version: c.options.Version, Keys: c.Keys,

@@ -3,11 +3,7 @@ package server
 import (
 	"context"
 	"sync"
-	"time"
 
-	"github.com/espalier-dev/espalier/internal/graph"
-	"github.com/espalier-dev/espalier/internal/instance/plan"
-	"github.com/espalier-dev/espalier/internal/kube/watch"
 	"github.com/espalier-dev/espalier/internal/program/functions/packages"
 	"github.com/espalier-dev/espalier/internal/program/manager"
 	"github.com/espalier-dev/espalier/internal/program/webhook"
@@ -18,38 +14,14 @@ import (
 // ManagerOptions configure the whole program.
 type ManagerOptions struct {
 	manager.Options
-	// Workers is how many objects are reconciled concurrently, and RequestsInFlight how many of their requests are sent at a
-	// time; 0 is the default.
-	Workers, RequestsInFlight int
-	AllowCRDDeletion          bool
-	// RequireServiceAccount refuses cluster-scoped definitions without a service account.
-	RequireServiceAccount bool
-	// ResourceGroups bounds which kinds ResourceGroups define.
-	ResourceGroups ResourceGroups
-	// SecretOutputs is what happens to definitions of graphs that put data of Secrets into
-	// outputs; by default they are refused.
-	SecretOutputs graph.SecretOutputs
-	// Limits bound each instance, and WatchLimits the watches for instances.
-	Limits      plan.Limits
-	WatchLimits watch.Limits
-	// AdmissionPolicies installs the ValidatingAdmissionPolicies of definitions.
-	AdmissionPolicies bool
-	// AdditionalPrinterColumns adds columns to served kinds in kubectl get, beyond those of their dialects.
-	AdditionalPrinterColumns bool
-	// Dialects are served even if another program has installed their definitions. Without
-	// any, all dialects are served whose definitions no other program has installed.
-	Dialects []Dialect
-	// Usages installs the kinds of usages. Webhook serves the admission webhook for deletions
-	// and the conversion webhook; nil for neither.
-	Usages  bool
+	Settings
+	// Webhook serves the admission webhook for deletions and the conversion webhook; nil for neither.
 	Webhook *webhook.Options
 	// ReplaceCrossplaneWebhook deletes the webhook configuration of a Crossplane that was
 	// stopped, also without a Webhook.
 	ReplaceCrossplaneWebhook bool
 	// Providers serve managed resources.
 	Providers []managed.Provider
-	// Poll is how often external resources are observed without an event; 0 for the default.
-	Poll time.Duration
 	// Functions configure functions beyond the cluster's objects.
 	Functions packages.Options
 }
@@ -67,11 +39,7 @@ func NewManager(o ManagerOptions) (*manager.Manager, error) {
 		c, err = NewControllers(Options{
 			Config: s.Config, Events: s.Events, Observe: s.Observe, Tracer: s.Tracer, ObservePropagation: s.ObservePropagation, LeaderUntil: s.LeaderUntil,
 			Leader: s.Leader, Lease: s.Lease, Shard: o.Shard, Installations: s.Installations, SigningKeyNamespace: o.LeaderElectionNamespace,
-			Workers: o.Workers, RequestsInFlight: o.RequestsInFlight, AllowCRDDeletion: o.AllowCRDDeletion, RequireServiceAccount: o.RequireServiceAccount,
-			ResourceGroups: o.ResourceGroups, SecretOutputs: o.SecretOutputs, Limits: o.Limits, WatchLimits: o.WatchLimits,
-			AdmissionPolicies: o.AdmissionPolicies,
-			Providers:         o.Providers, Poll: o.Poll, Functions: o.Functions,
-			Version: o.Version, Log: o.Log, Dialects: o.Dialects, Usages: o.Usages, AdditionalPrinterColumns: o.AdditionalPrinterColumns, Needs: needs,
+			Settings: o.Settings, Providers: o.Providers, Functions: o.Functions, Version: o.Version, Log: o.Log, Needs: needs,
 		})
 		if err == nil && o.Webhook != nil {
 			c.conversions.expectEndpoint()

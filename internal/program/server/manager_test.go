@@ -196,7 +196,7 @@ func TestAProgramWithoutAWebhookRemovesItsConfiguration(t *testing.T) {
 				}, funcr.Options{})
 				o := optionsFor(c)
 				o.ReplaceCrossplaneWebhook = tc.replace
-				controllers, err := NewControllers(Options{Config: o.Config, Workers: 1, Log: log})
+				controllers, err := NewControllers(Options{Config: o.Config, Settings: Settings{Workers: 1}, Log: log})
 				if err != nil {
 					t.Fatal(err)
 				}
@@ -234,7 +234,7 @@ func withWebhook(t *testing.T, c *fakekube.Cluster, address string) (*Controller
 	t.Helper()
 	o := optionsFor(c)
 	o.Webhook = &webhook.Options{Address: address, URL: "https://127.0.0.1", Store: webhook.Directory(t.TempDir())}
-	controllers, err := NewControllers(Options{Config: o.Config, Workers: 1, Log: logr.Discard()})
+	controllers, err := NewControllers(Options{Config: o.Config, Settings: Settings{Workers: 1}, Log: logr.Discard()})
 	if err != nil {
 		t.Fatal(err)
 	}

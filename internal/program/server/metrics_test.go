@@ -19,7 +19,7 @@ var described = regexp.MustCompile(`fqName: "([^"]+)".*variableLabels: \{([^}]*)
 
 // TestEveryMetricIsDocumented compares docs/metrics.md with what the program registers.
 func TestEveryMetricIsDocumented(t *testing.T) {
-	c, err := server.NewControllers(server.Options{Config: &rest.Config{Host: "http://127.0.0.1:1"}, Workers: 1})
+	c, err := server.NewControllers(server.Options{Config: &rest.Config{Host: "http://127.0.0.1:1"}, Settings: server.Settings{Workers: 1}})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -72,7 +72,7 @@ func TestNeedsIncludeOnlyTheServedDialects(t *testing.T) {
 		server.Composition: {"apiextensions.crossplane.io", "pkg.crossplane.io"},
 	}
 	for _, served := range server.Dialects {
-		needs, err := server.Needs(server.ManagerOptions{Dialects: []server.Dialect{served}})
+		needs, err := server.Needs(server.ManagerOptions{Settings: server.Settings{Dialects: []server.Dialect{served}}})
 		if err != nil {
 			t.Fatal(err)
 		}

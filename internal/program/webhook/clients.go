@@ -38,14 +38,14 @@ type clientAuthorities struct {
 func (c *clientAuthorities) load() error {
 	raw, err := os.ReadFile(c.file)
 	if err != nil {
-		return fmt.Errorf("--webhook-client-ca: %w", err)
+		return fmt.Errorf("webhook.clientCA: %w", err)
 	}
 	if bytes.Equal(raw, c.raw) {
 		return nil
 	}
 	pool := x509.NewCertPool()
 	if !pool.AppendCertsFromPEM(raw) {
-		return fmt.Errorf("--webhook-client-ca: %s has no certificate in PEM", c.file)
+		return fmt.Errorf("webhook.clientCA: %s has no certificate in PEM", c.file)
 	}
 	c.raw = raw
 	c.pool.Store(pool)
@@ -85,7 +85,7 @@ func (c *clientAuthorities) config(base *tls.Config) *tls.Config {
 // check returns nil if the client is the API server.
 func (c *clientAuthorities) check(state *tls.ConnectionState) error {
 	if state == nil || len(state.PeerCertificates) == 0 {
-		return errors.New("the client presents no certificate of the authorities in --webhook-client-ca; " +
+		return errors.New("the client presents no certificate of the authorities in webhook.clientCA; " +
 			"the API server presents the one in kubeConfigFile of its AdmissionConfiguration")
 	}
 	certificate := state.PeerCertificates[0]
@@ -97,10 +97,10 @@ func (c *clientAuthorities) check(state *tls.ConnectionState) error {
 		Roots: c.pool.Load(), Intermediates: between, CurrentTime: c.now(), KeyUsages: []x509.ExtKeyUsage{x509.ExtKeyUsageClientAuth},
 	})
 	if err != nil {
-		return fmt.Errorf("the client's certificate is not valid by the authorities in --webhook-client-ca: %w", err)
+		return fmt.Errorf("the client's certificate is not valid by the authorities in webhook.clientCA: %w", err)
 	}
 	if len(c.names) > 0 && !slices.Contains(c.names, certificate.Subject.CommonName) {
-		return fmt.Errorf("the common name of the client's certificate is none of --webhook-client-allowed-names (%s)", strings.Join(c.names, ", "))
+		return fmt.Errorf("the common name of the client's certificate is none of webhook.clientNames (%s)", strings.Join(c.names, ", "))
 	}
 	return nil
 }

@@ -76,10 +76,10 @@ func TestOnlyTheAPIServerHasDeletionsAnswered(t *testing.T) {
 	}{
 		"the API server":                  {"it is known", api.presented(), nil, time.Now(), 200, ""},
 		"the API server by its name":      {"it is allowed", api.presented(), []string{"x", "apiserver"}, time.Now(), 200, ""},
-		"another client of the authority": {"the name is not allowed", api.presented(), []string{"x", "y"}, time.Now(), 403, "--webhook-client-allowed-names (x, y)"},
+		"another client of the authority": {"the name is not allowed", api.presented(), []string{"x", "y"}, time.Now(), 403, "webhook.clientNames (x, y)"},
 		"anybody":                         {"there is no certificate", nil, nil, time.Now(), 403, "kubeConfigFile"},
-		"a client of another authority":   {"anybody can make one", certificate(t, "apiserver", &other, x509.ExtKeyUsageClientAuth).presented(), nil, time.Now(), 403, "--webhook-client-ca"},
-		"a server of the authority":       {"its certificate is not for clients", certificate(t, "apiserver", &ca, x509.ExtKeyUsageServerAuth).presented(), nil, time.Now(), 403, "--webhook-client-ca"},
+		"a client of another authority":   {"anybody can make one", certificate(t, "apiserver", &other, x509.ExtKeyUsageClientAuth).presented(), nil, time.Now(), 403, "webhook.clientCA"},
+		"a server of the authority":       {"its certificate is not for clients", certificate(t, "apiserver", &ca, x509.ExtKeyUsageServerAuth).presented(), nil, time.Now(), 403, "webhook.clientCA"},
 		"an expired certificate":          {"the authority has not renewed it", api.presented(), nil, time.Now().Add(2 * time.Hour), 403, "expired"},
 	}
 	for name, tc := range cases {
@@ -143,7 +143,7 @@ func TestAFileWithoutAuthoritiesIsAnError(t *testing.T) {
 			}
 		}
 		s := &Server{Options: Options{Address: "127.0.0.1:0", ClientCA: file}, Log: logr.Discard()}
-		if err := s.Run(t.Context()); err == nil || !strings.Contains(err.Error(), "--webhook-client-ca: ") || !strings.Contains(err.Error(), file) {
+		if err := s.Run(t.Context()); err == nil || !strings.Contains(err.Error(), "webhook.clientCA: ") || !strings.Contains(err.Error(), file) {
 			t.Errorf("%s: %v", reason, err)
 		}
 	}

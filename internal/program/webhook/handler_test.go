@@ -86,7 +86,7 @@ func TestHandlerAnswers(t *testing.T) {
 		},
 		"and the answer says so if a usage replays deletions": {
 			reason: "it has no effect", body: review(asked), uses: told{uses: []usage.Usage{{Key: ledger[0].Key, Replay: true}}}, status: 200, code: 409,
-			says: "this deletion will not be replayed: without --webhook-client-ca", anonymous: true,
+			says: "this deletion will not be replayed: without webhook.clientCA", anonymous: true,
 		},
 		"What isn't in use goes": {
 			reason: "its label is old", body: review(asked), status: 200, allowed: true,

@@ -15,6 +15,7 @@ import (
 	"net/http/httputil"
 	"net/url"
 	"os"
+	"path/filepath"
 	"regexp"
 	"slices"
 	"strings"
@@ -80,6 +81,20 @@ func (r *release) install(t *testing.T, settings ...string) {
 	suite.AwaitAggregated(t, r.Config)
 }
 
+// configuration returns a file with the configuration of a Deployment.
+func (r *release) configuration(t *testing.T, deployment string) string {
+	t.Helper()
+	i := slices.IndexFunc(r.objects, func(o *unstructured.Unstructured) bool {
+		return o.GetKind() == "ConfigMap" && o.GetName() == deployment
+	})
+	text, _, _ := unstructured.NestedString(r.objects[i].Object, "data", "config.yaml")
+	file := filepath.Join(t.TempDir(), "config.yaml")
+	if err := os.WriteFile(file, []byte(strings.ReplaceAll(text, "/certificates/webhook", r.mounted)), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	return file
+}
+
 // start runs the Deployment of the given name, as far as it is possible outside of a pod, until stop
 // is called. It returns the address of its metrics.
 func (r *release) start(t *testing.T, deployment string) (metrics string, stop func()) {
@@ -100,8 +115,10 @@ func (r *release) start(t *testing.T, deployment string) (metrics string, stop f
 		r.page = free(t)
 		args = append(args, "--ui-bind-address="+r.page)
 	}
-	for i := range args {
-		args[i] = strings.Replace(args[i], "=/certificates/webhook", "="+r.mounted, 1)
+	for i, arg := range args {
+		if strings.HasPrefix(arg, "--config=") {
+			args[i] = "--config=" + r.configuration(t, deployment)
+		}
 	}
 	if serves {
 		args = append(args, "--webhook-bind-address=127.0.0.1:0", "--webhook-url=https://127.0.0.1")

@@ -43,6 +43,7 @@ func examples(t *testing.T, p *page) []example {
 		kind, known := kindsOfBlocks[b.info]
 		switch {
 		case b.info == "yaml sample": // see TestTheSampleIsOnThePage
+		case b.info == "yaml configuration": // see TestTheReferenceHasAllFields of internal/program/server
 		case b.info == "sh": // see TestDocumentedCommandsAreRun
 		case !known:
 			t.Errorf("%s: no test runs a block of %q", b.at(p), b.info)

@@ -104,7 +104,7 @@ func begin(t *testing.T) *world {
 			Name: "espalier", Version: "test", Config: as, Log: manager.NewLogger(w.log, manager.LogText, 0), HealthAddress: free(t), MetricsAddress: "0",
 			LeaderElection: true, LeaderElectionNamespace: w.NS,
 		},
-		Workers: 4, AllowCRDDeletion: true, Usages: true, Providers: []managed.Provider{sandbox.Provider(sky)},
+		Settings: server.Settings{Workers: 4, AllowCRDDeletion: true, Usages: true}, Providers: []managed.Provider{sandbox.Provider(sky)},
 		Webhook: &webhook.Options{Address: "127.0.0.1:0", URL: "https://127.0.0.1", Namespace: w.NS},
 	}
 	return w

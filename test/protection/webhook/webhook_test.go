@@ -52,8 +52,8 @@ func start(t *testing.T, config *rest.Config, hook *webhook.Options) (stop func(
 	t.Helper()
 	ready := make(chan struct{})
 	m, err := server.NewManager(server.ManagerOptions{
-		Options: manager.Options{Name: "espalier", Version: "test", Config: config, Log: manager.NewLogger(io.Discard, manager.LogText, 0), HealthAddress: "0", MetricsAddress: "0", Ready: ready},
-		Workers: 8, Usages: true, Webhook: hook, AllowCRDDeletion: true,
+		Options:  manager.Options{Name: "espalier", Version: "test", Config: config, Log: manager.NewLogger(io.Discard, manager.LogText, 0), HealthAddress: "0", MetricsAddress: "0", Ready: ready},
+		Settings: server.Settings{Workers: 8, Usages: true, AllowCRDDeletion: true}, Webhook: hook,
 	})
 	if err != nil {
 		t.Fatal(err)

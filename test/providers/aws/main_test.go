@@ -45,7 +45,7 @@ func run(m *testing.M) int {
 	}
 	testkit.AtExit(cloud.Stop)
 	provider := aws.Provider(aws.Options{Account: account.Options{LocalEndpoints: true}, Settle: time.Second})
-	return suite.Main(m, server.Options{Providers: []managed.Provider{provider}, Poll: poll}, nil)
+	return suite.Main(m, server.Options{Providers: []managed.Provider{provider}, Settings: server.Settings{Poll: metav1.Duration{Duration: poll}}}, nil)
 }
 
 // poll is how often resources at rest are observed: by default, those that are read one by one are observed

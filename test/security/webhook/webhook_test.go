@@ -81,8 +81,8 @@ func start(t *testing.T, config *rest.Config, hook webhook.Options) *requests {
 	config.Wrap(func(next http.RoundTripper) http.RoundTripper { return counted{next, seen} })
 	ready := make(chan struct{})
 	m, err := server.NewManager(server.ManagerOptions{
-		Options: manager.Options{Name: "espalier", Version: "test", Config: config, Log: logr.Discard(), HealthAddress: "0", MetricsAddress: "0", Ready: ready},
-		Workers: 4, Usages: true, Webhook: &hook,
+		Options:  manager.Options{Name: "espalier", Version: "test", Config: config, Log: logr.Discard(), HealthAddress: "0", MetricsAddress: "0", Ready: ready},
+		Settings: server.Settings{Workers: 4, Usages: true}, Webhook: &hook,
 	})
 	if err != nil {
 		t.Fatal(err)
@@ -206,7 +206,7 @@ func TestARequestOfAnybodyHasNoEffect(t *testing.T) {
 		before := target(t, w, testkit.Namespace(t, config))
 		a := newAttacker(t, w, nil)
 		status, text := a.post(t, webhook.Path, deletion(before))
-		if status != http.StatusOK || !strings.Contains(text, "this deletion will not be replayed: without --webhook-client-ca") {
+		if status != http.StatusOK || !strings.Contains(text, "this deletion will not be replayed: without webhook.clientCA") {
 			t.Errorf("it answers %d %s", status, text)
 		}
 		survives(t, w, before)
@@ -257,9 +257,9 @@ func TestOnlyTheAPIServerIsAnswered(t *testing.T) {
 		certificate *tls.Certificate
 		says        string
 	}{
-		"without a certificate":              {nil, "--webhook-client-ca"},
-		"with a certificate of its own":      {&forged, "--webhook-client-ca"},
-		"with that of a user of the cluster": {&admin, "--webhook-client-allowed-names"},
+		"without a certificate":              {nil, "webhook.clientCA"},
+		"with a certificate of its own":      {&forged, "webhook.clientCA"},
+		"with that of a user of the cluster": {&admin, "webhook.clientNames"},
 	} {
 		status, text := newAttacker(t, w, tc.certificate).post(t, webhook.Path, deletion(before))
 		if status != http.StatusForbidden || !strings.Contains(text, tc.says) || strings.Contains(text, "using") {

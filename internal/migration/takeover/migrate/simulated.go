@@ -56,11 +56,12 @@ func PlanTakeover(ctx context.Context, o server.ManagerOptions, timeout time.Dur
 	if err != nil {
 		return out, err
 	}
+	o.MoreColumns = o.MoreColumns || columns
 	overlay := dryrun.New()
 	failures := &simulation.Failures{}
 	c, err := server.NewControllers(server.Options{
-		Config: overlay.Wrap(o.Config), Workers: o.Workers, Log: logr.Discard(), Events: telemetry.NoEvents{}, Observe: failures.Observe,
-		Dialects: o.Dialects, Usages: o.Usages, Functions: o.Functions, Version: o.Version, AdditionalPrinterColumns: columns || o.AdditionalPrinterColumns,
+		Config: overlay.Wrap(o.Config), Settings: o.Simulated(), Log: logr.Discard(), Events: telemetry.NoEvents{}, Observe: failures.Observe,
+		Functions: o.Functions, Version: o.Version,
 	})
 	if err != nil {
 		return out, err
@@ -94,7 +95,7 @@ func certificatesNotes(ctx context.Context, client dynamic.Interface, functions 
 		return nil
 	}
 	return []string{"the functions " + strings.Join(names, ", ") + " run in pods of Crossplane's package manager, and need a client certificate: " +
-		"set --function-certificates-secret crossplane-system/crossplane-tls-client here, and for espalier run"}
+		"set functions.certificatesSecret to crossplane-system/crossplane-tls-client in the file of --config, here and for espalier run"}
 }
 
 // engines are the engines that dialects are taken over from.

@@ -35,7 +35,7 @@ func refuse(prefix string, err error) func(string) error {
 }
 
 func optionsFor(c *fakekube.Cluster) server.ManagerOptions {
-	return server.ManagerOptions{Options: manager.Options{Name: "espalier", Version: "test", Config: c.Config(), Log: logr.Discard(), HealthAddress: "0", MetricsAddress: "0"}, Workers: 1}
+	return server.ManagerOptions{Options: manager.Options{Name: "espalier", Version: "test", Config: c.Config(), Log: logr.Discard(), HealthAddress: "0", MetricsAddress: "0"}, Settings: server.Settings{Workers: 1}}
 }
 
 func message(err error) string {

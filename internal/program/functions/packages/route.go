@@ -232,9 +232,9 @@ func packageRoute(f routeInput, active revision) Route {
 			strings.Join(active.capabilities, ", "))
 	case !f.hasCertificates:
 		p := noRoute(NoCertificates, "calls to %s need a client certificate, and none is configured: "+
-			"set --function-certificates or --function-certificates-secret", active.endpoint)
+			"set functions.certPath or functions.certificatesSecret in the file of --config", active.endpoint)
 		if f.builtIn != "" {
-			p.Problem.Message += ", or call the built-in function of that name with --functions-prefer-builtin"
+			p.Problem.Message += ", or functions.preferBuiltIn to call the built-in function of that name"
 		}
 		return p
 	}

@@ -137,7 +137,7 @@ func TestWhereAFunctionIs(t *testing.T) {
 		},
 		"Nobody is called without certificates who wants some": {
 			function: plain, revisions: []string{active}, without: true,
-			want: Route{Backend: BackendNone, Problem: Problem{Reason: NoCertificates}}, says: "--function-certificates",
+			want: Route{Backend: BackendNone, Problem: Problem{Reason: NoCertificates}}, says: "functions.certPath",
 		},
 		"The same function is built in, and needs no certificates": {
 			builtIn: "f", same: true, function: plain, revisions: []string{active}, without: true,
@@ -146,7 +146,7 @@ func TestWhereAFunctionIs(t *testing.T) {
 		"With certificates its package is called": {builtIn: "f", same: true, function: plain, revisions: []string{active}, want: packaged},
 		"Another package of that name is another function, and there is something to do": {
 			builtIn: "f", function: plain, revisions: []string{active}, without: true,
-			want: Route{Backend: BackendNone, Problem: Problem{Reason: NoCertificates}}, says: "--function-certificates-secret, or call the built-in function of that name with --functions-prefer-builtin",
+			want: Route{Backend: BackendNone, Problem: Problem{Reason: NoCertificates}}, says: "functions.certificatesSecret in the file of --config, or functions.preferBuiltIn to call the built-in function of that name",
 		},
 		"What is built in goes first where that is asked for": {
 			builtIn: "f", function: plain, revisions: []string{active}, prefer: PreferBuiltInAlways,
@@ -154,7 +154,7 @@ func TestWhereAFunctionIs(t *testing.T) {
 		},
 		"What is built in stands back where that is asked for": {
 			builtIn: "f", same: true, function: plain, revisions: []string{active}, without: true, prefer: PreferBuiltInNever,
-			want: Route{Backend: BackendNone, Problem: Problem{Reason: NoCertificates}}, says: "--functions-prefer-builtin",
+			want: Route{Backend: BackendNone, Problem: Problem{Reason: NoCertificates}}, says: "functions.preferBuiltIn",
 		},
 		"A package that nobody runs is told what to do about": {
 			function: plain,

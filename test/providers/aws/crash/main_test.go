@@ -123,7 +123,7 @@ spec:
 // start runs controllers with new state, as a new process does, and returns a function that stops them.
 func (p *plane) start(t *testing.T, config *rest.Config) (stop func()) {
 	t.Helper()
-	o := server.Options{Config: config, Providers: []managed.Provider{aws.Provider(p.options)}, Now: cloud.Now, Workers: 8}
+	o := server.Options{Config: config, Providers: []managed.Provider{aws.Provider(p.options)}, Now: cloud.Now, Settings: server.Settings{Workers: 8}}
 	if p.change != nil {
 		p.change(&o)
 	}

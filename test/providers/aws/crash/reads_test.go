@@ -49,7 +49,7 @@ func TestReadsAtRest(t *testing.T) {
 		}
 	}
 	counter := testkit.NewCrash(0)
-	p.change = func(o *server.Options) { o.Poll = poll }
+	p.change = func(o *server.Options) { o.Poll.Duration = poll }
 	stop := p.start(t, counter.Wrap(p.config))
 	defer func() { stop() }()
 	kinds := []schema.GroupVersionKind{kindOf(t, "AWS::EC2::Subnet"), kindOf(t, "AWS::EC2::VPC")}

@@ -261,7 +261,12 @@ func (r *reader) run(t *testing.T, line string) {
 		r.env = append(r.env, name+"="+strings.Replace(value, "~", r.home, 1))
 		return
 	case strings.HasPrefix(line, "espalier up"):
-		r.start(t, line+" --aws-local-endpoints")
+		file := filepath.Join(r.home, "config.yaml")
+		text := "apiVersion: config.espalier.dev/v1alpha1\nkind: ControllerConfiguration\naws: {localEndpoints: true}\n"
+		if err := os.WriteFile(file, []byte(text), 0o600); err != nil {
+			t.Fatal(err)
+		}
+		r.start(t, line+" --config="+file)
 	default:
 		out := r.shell(t, strings.ReplaceAll(line, theirs, r.vpc), "")
 		for prefix, want := range prints {
