@@ -13,6 +13,7 @@ import (
 
 	"github.com/espalier-dev/espalier/cmd/espalier/cli/follow"
 	"github.com/espalier-dev/espalier/internal/observe"
+	"github.com/espalier-dev/espalier/internal/observe/reader"
 	"github.com/espalier-dev/espalier/internal/testkit"
 	"github.com/espalier-dev/espalier/internal/testkit/suite"
 )
@@ -107,7 +108,7 @@ func TestVariablesAreReadEverywhereAndWaitVisibly(t *testing.T) {
 // tree is the tree of an object.
 func tree(t *testing.T, s suite.Suite, kind schema.GroupVersionKind, namespace, name string) observe.Node {
 	t.Helper()
-	cluster, err := follow.New(s.Config)
+	cluster, err := reader.New(s.Config)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -115,7 +116,7 @@ func tree(t *testing.T, s suite.Suite, kind schema.GroupVersionKind, namespace, 
 	if err != nil {
 		t.Fatal(err)
 	}
-	world, err := cluster.Gather(t.Context(), follow.Target{Mapping: mapping, Namespace: namespace, Name: name})
+	world, err := follow.Gather(t.Context(), cluster, reader.Target{Mapping: mapping, Namespace: namespace, Name: name})
 	if err != nil {
 		t.Fatal(err)
 	}

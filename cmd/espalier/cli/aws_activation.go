@@ -6,6 +6,7 @@ import (
 	"slices"
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime"
@@ -14,7 +15,7 @@ import (
 	"k8s.io/client-go/openapi"
 	"k8s.io/client-go/util/retry"
 
-	"github.com/espalier-dev/espalier/cmd/espalier/cli/follow"
+	"github.com/espalier-dev/espalier/internal/observe/reader"
 	"github.com/espalier-dev/espalier/providers/aws/v1alpha1"
 	"github.com/espalier-dev/espalier/sdk/managed/resource"
 )
@@ -32,13 +33,13 @@ func (f *clusterFlags) activations() (activations, error) {
 	if err != nil {
 		return activations{}, err
 	}
-	cluster, err := follow.New(config)
+	cluster, err := reader.New(config)
 	if err != nil {
 		return activations{}, err
 	}
 	target, err := cluster.Kinds.Target(v1alpha1.ResourceTypeActivationKind+"."+v1alpha1.GroupVersion.Version+"."+v1alpha1.GroupVersion.Group, "", "")
 	switch {
-	case follow.IsNoMatch(err):
+	case meta.IsNoMatchError(err):
 		return activations{}, errNotInstalled
 	case err != nil:
 		return activations{}, err

@@ -9,7 +9,7 @@ import (
 	"github.com/spf13/cobra"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
-	"github.com/espalier-dev/espalier/cmd/espalier/cli/follow"
+	"github.com/espalier-dev/espalier/internal/observe/reader"
 )
 
 const (
@@ -29,14 +29,14 @@ func (f *instanceFlags) completeObjects(cmd *cobra.Command, args []string, typed
 		return nil, cobra.ShellCompDirectiveNoFileComp
 	}
 	config.Timeout = completionTime
-	cluster, err := follow.New(config)
+	cluster, err := reader.New(config)
 	if err != nil {
 		return nil, cobra.ShellCompDirectiveNoFileComp
 	}
 	kind, name, slash := strings.Cut(typed, "/")
 	switch {
 	case len(args) == 0 && !slash:
-		return startingWith(cluster.Kinds.Plurals(), typed), cobra.ShellCompDirectiveNoFileComp
+		return startingWith(plurals(cluster), typed), cobra.ShellCompDirectiveNoFileComp
 	case len(args) == 0:
 		names := startingWith(f.objectNames(ctx, cluster, kind), name)
 		for i := range names {
@@ -49,8 +49,17 @@ func (f *instanceFlags) completeObjects(cmd *cobra.Command, args []string, typed
 	return nil, cobra.ShellCompDirectiveNoFileComp
 }
 
+// plurals are the plurals of the kinds that can be listed and watched, as far as they can be discovered.
+func plurals(cluster *reader.Cluster) (out []string) {
+	served, _ := cluster.Kinds.Served("list", "watch") // as far as it got
+	for _, r := range served {
+		out = append(out, r.Name)
+	}
+	return out
+}
+
 // objectNames are the names of a kind's objects in the namespace; none if they cannot be listed.
-func (f *instanceFlags) objectNames(ctx context.Context, cluster *follow.Cluster, kind string) []string {
+func (f *instanceFlags) objectNames(ctx context.Context, cluster *reader.Cluster, kind string) []string {
 	namespace, err := f.namespaceOrDefault()
 	if err != nil {
 		return nil

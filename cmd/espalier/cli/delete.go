@@ -12,9 +12,9 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 
-	"github.com/espalier-dev/espalier/cmd/espalier/cli/follow"
 	"github.com/espalier-dev/espalier/internal/diag"
 	"github.com/espalier-dev/espalier/internal/observe"
+	"github.com/espalier-dev/espalier/internal/observe/reader"
 )
 
 // deleteFlags are the flags of delete.
@@ -115,7 +115,7 @@ func deleteInstance(cmd *cobra.Command, flags deleteFlags, kind, name string) er
 }
 
 // requireOneKind returns an error if a kind may be another one too: a wrong guess would delete the wrong object.
-func requireOneKind(written string, target follow.Target) error {
+func requireOneKind(written string, target reader.Target) error {
 	if len(target.Alternatives) == 0 {
 		return nil
 	}

@@ -13,8 +13,8 @@ import (
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/types"
 
-	"github.com/espalier-dev/espalier/cmd/espalier/cli/follow"
 	"github.com/espalier-dev/espalier/internal/instance/report"
+	"github.com/espalier-dev/espalier/internal/observe/reader"
 	"github.com/espalier-dev/espalier/internal/testkit"
 )
 
@@ -210,12 +210,12 @@ func (w *watching) result(t *testing.T) (code int, stdout, stderr string) {
 }
 
 func TestDeleteRequiresOneKind(t *testing.T) {
-	target := func(group string, alternatives ...string) follow.Target {
+	target := func(group string, alternatives ...string) reader.Target {
 		gvr := schema.GroupVersionResource{Group: group, Version: "v1", Resource: "services"}
-		return follow.Target{Mapping: &meta.RESTMapping{Resource: gvr}, Alternatives: alternatives}
+		return reader.Target{Mapping: &meta.RESTMapping{Resource: gvr}, Alternatives: alternatives}
 	}
 	cases := map[string]struct {
-		target follow.Target
+		target reader.Target
 		want   string
 	}{
 		"one kind":              {target("example.org"), ""},

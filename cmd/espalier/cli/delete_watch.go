@@ -10,6 +10,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/espalier-dev/espalier/cmd/espalier/cli/follow"
 	"github.com/espalier-dev/espalier/internal/diag"
 	"github.com/espalier-dev/espalier/internal/observe"
 )
@@ -19,7 +20,7 @@ var errTimeout = errors.New("timed out")
 // watchDeletion requests a deletion and shows its progress. It starts to watch before it sends
 // the request, so that it misses no event.
 func watchDeletion(cmd *cobra.Command, request *deletionRequest, flags deleteFlags) error {
-	begun, err := request.Gather(cmd.Context(), request.target)
+	begun, err := follow.Gather(cmd.Context(), request.Cluster, request.target)
 	if err != nil {
 		return err
 	}

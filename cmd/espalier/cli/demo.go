@@ -12,7 +12,7 @@ import (
 	"github.com/spf13/cobra"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 
-	"github.com/espalier-dev/espalier/cmd/espalier/cli/follow"
+	"github.com/espalier-dev/espalier/internal/observe/reader"
 )
 
 var errInterrupted = errors.New("interrupted; everything is cleaned up")
@@ -70,7 +70,7 @@ type demo struct {
 
 	dir     string // of the data, removed at the end
 	flags   instanceFlags
-	cluster *follow.Cluster
+	cluster *reader.Cluster
 	objects []*unstructured.Unstructured // that the provider needs
 	count   int                          // the objects of the tree
 	closers []func()                     // clean up, the last one first

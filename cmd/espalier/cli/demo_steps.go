@@ -20,10 +20,10 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/apimachinery/pkg/util/yaml"
 
-	"github.com/espalier-dev/espalier/cmd/espalier/cli/follow"
 	"github.com/espalier-dev/espalier/examples"
 	"github.com/espalier-dev/espalier/internal/instance/health"
 	"github.com/espalier-dev/espalier/internal/observe"
+	"github.com/espalier-dev/espalier/internal/observe/reader"
 	"github.com/espalier-dev/espalier/sdk/managed/resource"
 )
 
@@ -79,12 +79,12 @@ func (d *demo) up(ctx context.Context) (string, error) {
 	return "", errors.Join(errors.New("espalier up ended; --log FILE has its output"), err)
 }
 
-func (d *demo) newCluster() (*follow.Cluster, error) {
+func (d *demo) newCluster() (*reader.Cluster, error) {
 	config, err := d.flags.cluster.config()
 	if err != nil {
 		return nil, err
 	}
-	return follow.New(config)
+	return reader.New(config)
 }
 
 // define applies the three definitions, and waits until they are ready.

@@ -19,14 +19,9 @@ import (
 	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
-	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/runtime/schema"
-	"k8s.io/client-go/discovery/cached/memory"
-	"k8s.io/client-go/dynamic"
 	"k8s.io/client-go/kubernetes"
-	clientmetadata "k8s.io/client-go/metadata"
 	"k8s.io/client-go/rest"
-	"k8s.io/client-go/restmapper"
 
 	"github.com/espalier-dev/espalier/api/apiextensions"
 	espalier "github.com/espalier-dev/espalier/api/espalier/v1alpha1"
@@ -36,6 +31,7 @@ import (
 	"github.com/espalier-dev/espalier/internal/kube/crd"
 	"github.com/espalier-dev/espalier/internal/kube/rbac"
 	"github.com/espalier-dev/espalier/internal/observe/doctor"
+	"github.com/espalier-dev/espalier/internal/observe/reader"
 	"github.com/espalier-dev/espalier/internal/program/manager"
 	"github.com/espalier-dev/espalier/internal/program/server"
 	"github.com/espalier-dev/espalier/internal/program/webhook"
@@ -44,17 +40,12 @@ import (
 // maxExamined bounds the objects of one kind that doctor reads.
 const maxExamined = 20_000
 
-// examinedPage is how many objects a list has.
-const examinedPage = 500
-
 // installation reads the state of an installation, with the rights of the caller.
 type installation struct {
-	config   *rest.Config
-	dynamic  dynamic.Interface
-	metadata clientmetadata.Interface
-	typed    kubernetes.Interface
-	mapper   meta.RESTMapper
-	state    doctor.State
+	*reader.Cluster
+	config *rest.Config
+	typed  kubernetes.Interface
+	state  doctor.State
 	// managed are the CustomResourceDefinitions of managed resources.
 	managed []*apiextensionsv1.CustomResourceDefinition
 	// checks are those that need what is being read.
@@ -69,16 +60,15 @@ type installation struct {
 var instanceChecks = []string{"reconciled", "deletions", "orphans", "contested"}
 
 func newInstallation(config *rest.Config) (*installation, error) {
-	i := &installation{config: config, programs: map[rbacv1.Subject]configuration{}}
-	var problems [3]error
-	i.dynamic, problems[0] = dynamic.NewForConfig(config)
-	i.metadata, problems[1] = clientmetadata.NewForConfig(config)
-	i.typed, problems[2] = kubernetes.NewForConfig(config)
-	if err := errors.Join(problems[:]...); err != nil {
+	cluster, err := reader.New(config)
+	if err != nil {
 		return nil, err
 	}
-	i.mapper = restmapper.NewDeferredDiscoveryRESTMapper(memory.NewMemCacheClient(i.typed.Discovery()))
-	return i, nil
+	typed, err := kubernetes.NewForConfig(config)
+	if err != nil {
+		return nil, err
+	}
+	return &installation{Cluster: cluster, config: config, typed: typed, programs: map[rbacv1.Subject]configuration{}}, nil
 }
 
 // gatherInstallation reads an installation. Without accounts, the permissions of those of the Deployments are checked. The error says that
@@ -125,6 +115,9 @@ func gatherInstallation(ctx context.Context, config *rest.Config, accounts []rba
 func (i *installation) read(what string, err error) bool {
 	if err == nil {
 		return true
+	}
+	if list := (*reader.ListError)(nil); errors.As(err, &list) {
+		err = list.Err // what names it
 	}
 	i.state.Unread = append(i.state.Unread, doctor.Unread{What: what, Why: err.Error(), Checks: i.checks, Forbidden: apierrors.IsForbidden(err)})
 	return false
@@ -192,11 +185,7 @@ func (i *installation) readLeases(ctx context.Context) {
 }
 
 func (i *installation) readHolds(ctx context.Context) {
-	list, err := i.dynamic.Resource(espalier.GroupVersion.WithResource("holds")).List(ctx, metav1.ListOptions{})
-	if apierrors.IsNotFound(err) || !i.read("Holds", err) { // without the kind there is none
-		return
-	}
-	for _, h := range list.Items {
+	for _, h := range i.list(ctx, "Holds", espalier.GroupVersion.WithResource("holds")) {
 		reason, _, _ := unstructured.NestedString(h.Object, "spec", "reason")
 		i.state.Holds = append(i.state.Holds, doctor.Hold{Name: h.GetName(), Reason: reason})
 	}
@@ -282,9 +271,9 @@ func (i *installation) readInstalls(ctx context.Context) {
 
 func (i *installation) readCRDs(ctx context.Context) {
 	for _, o := range i.list(ctx, "CustomResourceDefinitions", crd.Kind.GroupVersion().WithResource("customresourcedefinitions")) {
-		c := &apiextensionsv1.CustomResourceDefinition{}
+		c, err := crd.Decode(o)
 		switch {
-		case !i.read("fields of CustomResourceDefinition "+o.GetName(), runtime.DefaultUnstructuredConverter.FromUnstructured(o.Object, c)):
+		case !i.read("fields of CustomResourceDefinition "+o.GetName(), errors.Unwrap(err)):
 		case isServedHere(c):
 			i.state.CRDs = append(i.state.CRDs, c)
 		case slices.Contains(c.Spec.Names.Categories, "managed"):
@@ -416,63 +405,33 @@ func (i *installation) addChild(o *unstructured.Unstructured) {
 
 // readChildrenOf reads the objects of a kind that say that they are part of an instance: their metadata, and of managed resources all of it.
 func (i *installation) readChildrenOf(ctx context.Context, gvk schema.GroupVersionKind) {
-	mapping, err := i.mapper.RESTMapping(gvk.GroupKind(), gvk.Version)
-	if meta.IsNoMatchError(err) || !i.read("objects of kind "+gvk.Kind, err) {
+	what := "objects of kind " + gvk.Kind
+	mapping, err := i.Kinds.RESTMapping(gvk.GroupKind(), gvk.Version)
+	if meta.IsNoMatchError(err) || !i.read(what, err) {
 		return
 	}
-	options := metav1.ListOptions{LabelSelector: v1alpha1.ApplySetPartOfLabel, Limit: examinedPage}
-	if strings.HasSuffix(gvk.Group, ".espalier.dev") {
-		for _, o := range i.listWith(ctx, "objects of kind "+gvk.Kind, mapping.Resource, options) {
-			i.addChild(o)
-		}
-		return
+	q := reader.Query{Resource: mapping.Resource, Labels: v1alpha1.ApplySetPartOfLabel}
+	if !strings.HasSuffix(gvk.Group, ".espalier.dev") {
+		q.MetadataOf = gvk.Kind
 	}
-	for total := 0; total < maxExamined; {
-		list, err := i.metadata.Resource(mapping.Resource).List(ctx, options)
-		if !i.read("objects of kind "+gvk.Kind, err) {
-			return
-		}
-		for _, o := range list.Items {
-			raw, err := runtime.DefaultUnstructuredConverter.ToUnstructured(&o)
-			if !i.read("fields of "+gvk.Kind+" "+o.Name, err) {
-				continue
-			}
-			child := &unstructured.Unstructured{Object: raw}
-			child.SetGroupVersionKind(gvk)
-			i.addChild(child)
-		}
-		total += len(list.Items)
-		if options.Continue = list.Continue; options.Continue == "" {
-			return
-		}
+	for _, o := range i.query(ctx, what, q) {
+		i.addChild(o)
 	}
-	i.tooMany("objects of kind " + gvk.Kind)
-}
-
-func (i *installation) tooMany(what string) {
-	i.state.Unread = append(i.state.Unread, doctor.Unread{What: fmt.Sprintf("%s after the first %d", what, maxExamined), Why: "there are too many",
-		Checks: i.checks})
 }
 
 // list lists all objects of a resource; none if it is not served.
 func (i *installation) list(ctx context.Context, what string, resource schema.GroupVersionResource) []*unstructured.Unstructured {
-	return i.listWith(ctx, what, resource, metav1.ListOptions{Limit: examinedPage})
+	return i.query(ctx, what, reader.Query{Resource: resource})
 }
 
-func (i *installation) listWith(ctx context.Context, what string, resource schema.GroupVersionResource,
-	options metav1.ListOptions) (out []*unstructured.Unstructured) {
-	for len(out) < maxExamined {
-		list, err := i.dynamic.Resource(resource).List(ctx, options)
-		if apierrors.IsNotFound(err) || !i.read(what, err) {
-			return out
-		}
-		for n := range list.Items {
-			out = append(out, &list.Items[n])
-		}
-		if options.Continue = list.GetContinue(); options.Continue == "" {
-			return out
-		}
+// query reads at most maxExamined objects, and notes what it cannot read.
+func (i *installation) query(ctx context.Context, what string, q reader.Query) []*unstructured.Unstructured {
+	q.Max = maxExamined + 1
+	out, err := i.List(ctx, q)
+	if i.read(what, err) && len(out) > maxExamined {
+		out = out[:maxExamined]
+		i.state.Unread = append(i.state.Unread, doctor.Unread{What: fmt.Sprintf("%s after the first %d", what, maxExamined), Why: "there are too many",
+			Checks: i.checks})
 	}
-	i.tooMany(what)
 	return out
 }

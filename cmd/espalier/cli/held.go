@@ -7,21 +7,18 @@ import (
 	"io"
 	"strings"
 
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 
 	espalier "github.com/espalier-dev/espalier/api/espalier/v1alpha1"
 	"github.com/espalier-dev/espalier/internal/observe"
+	"github.com/espalier-dev/espalier/internal/observe/reader"
 )
 
 // printHolds prints a note for each Hold: while there is one, the controllers are suspended and
 // deletions do not go on. It prints nothing if Holds cannot be listed.
 func (i instance) printHolds(ctx context.Context, w io.Writer) {
-	list, err := i.Client.Resource(espalier.GroupVersion.WithResource("holds")).List(ctx, metav1.ListOptions{})
-	if err != nil {
-		return
-	}
-	for _, h := range list.Items {
+	holds, _ := i.List(ctx, reader.Query{Resource: espalier.GroupVersion.WithResource("holds")}) // none if the user is not allowed to list them
+	for _, h := range holds {
 		reason, _, _ := unstructured.NestedString(h.Object, "spec", "reason")
 		fmt.Fprint(prose(w), holdNote(h.GetName(), reason))
 	}

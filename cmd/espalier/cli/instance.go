@@ -12,6 +12,7 @@ import (
 
 	"github.com/espalier-dev/espalier/cmd/espalier/cli/follow"
 	"github.com/espalier-dev/espalier/internal/observe"
+	"github.com/espalier-dev/espalier/internal/observe/reader"
 )
 
 // kindNames is the help on KIND and NAME.
@@ -60,8 +61,8 @@ func parseKindAndName(command string, args []string) (kind, name string, err err
 
 // instance is the instance of a command, and its cluster.
 type instance struct {
-	*follow.Cluster
-	target follow.Target
+	*reader.Cluster
+	target reader.Target
 }
 
 // find resolves the kind, and notes if it may be another one too. It does not check whether the instance exists.
@@ -72,7 +73,7 @@ func (f *instanceFlags) find(ctx context.Context, notes io.Writer, kind, name st
 	}
 	printRecordNotes(notes, f.cluster.notes)
 	config.WarningHandler = rest.NoWarnings{} // they are for the authors of objects
-	cluster, err := follow.New(config)
+	cluster, err := reader.New(config)
 	if err != nil {
 		return instance{}, err
 	}
@@ -81,7 +82,7 @@ func (f *instanceFlags) find(ctx context.Context, notes io.Writer, kind, name st
 		return instance{}, err
 	}
 	target, err := cluster.Kinds.Target(kind, namespace, name)
-	if unknown := (*follow.UnknownKindError)(nil); errors.As(err, &unknown) {
+	if unknown := (*reader.UnknownKindError)(nil); errors.As(err, &unknown) {
 		err = instance{Cluster: cluster}.explainUnknownKind(ctx, unknown)
 	}
 	if len(target.Alternatives) > 0 {
@@ -97,7 +98,7 @@ func (f *instanceFlags) readTree(ctx context.Context, notes io.Writer, kind, nam
 	if err != nil {
 		return instance{}, observe.ClusterState{}, err
 	}
-	state, err := shown.Gather(ctx, shown.target)
+	state, err := follow.Gather(ctx, shown.Cluster, shown.target)
 	printUnreadable(notes, state)
 	return shown, state, err
 }
@@ -112,7 +113,7 @@ func (i instance) watch(ctx context.Context, show func(ctx context.Context, stat
 	ctx, stop := context.WithCancelCause(ctx)
 	states, ended := make(chan observe.ClusterState), make(chan error, 1)
 	go func() {
-		err := i.Follow(ctx, i.target, states)
+		err := follow.Follow(ctx, i.Cluster, i.target, states)
 		if err != nil {
 			stop(err)
 		}

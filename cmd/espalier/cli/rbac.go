@@ -17,12 +17,12 @@ import (
 	"sigs.k8s.io/yaml"
 
 	"github.com/espalier-dev/espalier/api/v1alpha1"
-	"github.com/espalier-dev/espalier/cmd/espalier/cli/follow"
 	"github.com/espalier-dev/espalier/internal/authoring/workspace"
 	"github.com/espalier-dev/espalier/internal/graph"
 	"github.com/espalier-dev/espalier/internal/graph/kind"
 	"github.com/espalier-dev/espalier/internal/kube/rbac"
 	"github.com/espalier-dev/espalier/internal/object"
+	"github.com/espalier-dev/espalier/internal/observe/reader"
 	"github.com/espalier-dev/espalier/providers/aws/catalog"
 	"github.com/espalier-dev/espalier/providers/aws/naming"
 )
@@ -134,7 +134,7 @@ func definitionRoles(cmd *cobra.Command, flags rbacFlags, controllers []rbacv1.S
 	if err != nil {
 		return nil, nil, err
 	}
-	cluster, err := follow.New(config)
+	cluster, err := reader.New(config)
 	if err != nil {
 		return nil, nil, err
 	}
@@ -175,7 +175,7 @@ func definitionRoles(cmd *cobra.Command, flags rbacFlags, controllers []rbacv1.S
 
 // boundControllers returns the subjects of the controllers' own ClusterRoleBinding; none if it
 // cannot be read.
-func boundControllers(ctx context.Context, cluster *follow.Cluster) []rbacv1.Subject {
+func boundControllers(ctx context.Context, cluster *reader.Cluster) []rbacv1.Subject {
 	binding := rbacv1.ClusterRoleBinding{}
 	target, err := cluster.Kinds.Target("ClusterRoleBinding.v1."+rbacv1.GroupName, "", rbac.ControllersRole)
 	if err != nil {
@@ -215,7 +215,7 @@ func definitionIn(name, namespace string, files []*workspace.File, served func(s
 	return nil, fmt.Errorf("%s has several definitions; give one: %s", name, strings.Join(names, ", "))
 }
 
-func definitionNamed(ctx context.Context, cluster *follow.Cluster, namespace, name string) (*v1alpha1.ResourceGraphDefinition, error) {
+func definitionNamed(ctx context.Context, cluster *reader.Cluster, namespace, name string) (*v1alpha1.ResourceGraphDefinition, error) {
 	kind := v1alpha1.ResourceGraphDefinitionKind
 	if namespace != "" {
 		kind = v1alpha1.ResourceGroupKind
@@ -245,7 +245,7 @@ func decodeDefinition(u *unstructured.Unstructured) (*v1alpha1.ResourceGraphDefi
 
 // requiredPermissions returns the permissions that a definition needs in a cluster. Instances are
 // further namespaces with instances of a definition in a namespace.
-func requiredPermissions(d *v1alpha1.ResourceGraphDefinition, instances []string, kinds *follow.Kinds) (graph.Permissions, error) {
+func requiredPermissions(d *v1alpha1.ResourceGraphDefinition, instances []string, kinds *reader.Kinds) (graph.Permissions, error) {
 	var failed error
 	scope := graph.Scope{Namespace: d.Namespace, Instances: instances}
 	permissions := graph.RequiredPermissions(&d.Spec, scope, func(gvk schema.GroupVersionKind) (graph.Served, bool) {
@@ -255,7 +255,7 @@ func requiredPermissions(d *v1alpha1.ResourceGraphDefinition, instances []string
 		}
 		mapping, err := kinds.RESTMapping(gvk.GroupKind(), gvk.Version)
 		switch {
-		case follow.IsNoMatch(err):
+		case meta.IsNoMatchError(err):
 			return servedByCatalog(gvk)
 		case err != nil:
 			failed = err
@@ -270,7 +270,7 @@ func requiredPermissions(d *v1alpha1.ResourceGraphDefinition, instances []string
 }
 
 // servedWithoutSchema returns a kind of the cluster, whose fields are not checked.
-func servedWithoutSchema(kinds *follow.Kinds, gvk schema.GroupVersionKind) (object.KindInfo, bool) {
+func servedWithoutSchema(kinds *reader.Kinds, gvk schema.GroupVersionKind) (object.KindInfo, bool) {
 	mapping, err := kinds.RESTMapping(gvk.GroupKind(), gvk.Version)
 	if err != nil {
 		return object.KindInfo{}, false // requiredPermissions reports it

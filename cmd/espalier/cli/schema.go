@@ -16,9 +16,9 @@ import (
 	"k8s.io/client-go/rest"
 	"k8s.io/kube-openapi/pkg/validation/spec"
 
-	"github.com/espalier-dev/espalier/cmd/espalier/cli/follow"
 	"github.com/espalier-dev/espalier/internal/authoring/workspace"
 	"github.com/espalier-dev/espalier/internal/kube/jsonschema"
+	"github.com/espalier-dev/espalier/internal/observe/reader"
 )
 
 // schemaFlags are the flags of schema.
@@ -160,7 +160,7 @@ func (f *schemaFlags) inCluster(name string) (out foundSchema, err error) {
 	if err != nil {
 		return out, errors.Join(fmt.Errorf("neither the files, nor Espalier, nor Kubernetes have a kind %s, and no cluster is known", name), err)
 	}
-	cluster, err := follow.New(config)
+	cluster, err := reader.New(config)
 	if err != nil {
 		return out, err
 	}

@@ -13,6 +13,7 @@ import (
 
 	"github.com/espalier-dev/espalier/cmd/espalier/cli/follow"
 	"github.com/espalier-dev/espalier/internal/observe"
+	"github.com/espalier-dev/espalier/internal/observe/reader"
 )
 
 // treeFlags are the flags of tree.
@@ -71,7 +72,7 @@ func tree(cmd *cobra.Command, flags treeFlags, kind, name string) error {
 	if flags.allNamespaces {
 		shown.target.Namespace = ""
 	}
-	state, err := shown.Gather(cmd.Context(), shown.target)
+	state, err := follow.Gather(cmd.Context(), shown.Cluster, shown.target)
 	if err != nil {
 		return err
 	}
@@ -87,7 +88,7 @@ func tree(cmd *cobra.Command, flags treeFlags, kind, name string) error {
 	return err
 }
 
-func printTree(cmd *cobra.Command, of follow.Target, w observe.ClusterState, output outputFlag) error {
+func printTree(cmd *cobra.Command, of reader.Target, w observe.ClusterState, output outputFlag) error {
 	now := time.Now()
 	to := cmd.OutOrStdout()
 	if output != tableOutput {

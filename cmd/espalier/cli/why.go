@@ -1,6 +1,7 @@
 package cli
 
 import (
+	"context"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -12,6 +13,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 
+	"github.com/espalier-dev/espalier/cmd/espalier/cli/follow"
 	"github.com/espalier-dev/espalier/internal/authoring/workspace"
 	"github.com/espalier-dev/espalier/internal/instance/inventory"
 	"github.com/espalier-dev/espalier/internal/object"
@@ -145,7 +147,7 @@ func whyField(cmd *cobra.Command, flags whyFlags, kind, name, field string) erro
 	}
 	var state observe.ClusterState
 	if _, isInstance := observe.DefinitionOf(o); isInstance && path.Segments()[0] == "status" {
-		state, err = shown.Gather(cmd.Context(), shown.target)
+		state, err = follow.Gather(cmd.Context(), shown.Cluster, shown.target)
 	} else {
 		state, err = shown.treeOfInstance(cmd, o)
 	}
@@ -185,11 +187,16 @@ func (i instance) treeOfInstance(cmd *cobra.Command, o *unstructured.Unstructure
 	if !isChild {
 		return none, nil
 	}
-	target, err := i.Kinds.Target(key.Kind+"."+key.Group, key.Namespace, key.Name)
+	return i.gather(cmd.Context(), key)
+}
+
+// gather reads the tree of an object.
+func (i instance) gather(ctx context.Context, key object.Key) (observe.ClusterState, error) {
+	target, err := i.Kinds.TargetOf(key)
 	if err != nil {
-		return none, err
+		return observe.ClusterState{}, err
 	}
-	return i.Gather(cmd.Context(), target)
+	return follow.Gather(ctx, i.Cluster, target)
 }
 
 // definitionOf returns the definition of an instance: from files if they have it, or else from the cluster; nil if it is of the

@@ -38,17 +38,13 @@ func (i instance) explainComposedField(ctx context.Context, o *unstructured.Unst
 	if !found || isClaim {
 		return explained, false, nil
 	}
-	target, err := i.Kinds.Target(of.GetKind()+"."+of.GroupVersionKind().Group, of.GetNamespace(), of.GetName())
-	if err != nil {
-		return explained, false, err
-	}
-	state, err := i.Gather(ctx, target)
+	state, err := i.gather(ctx, object.KeyOf(of))
 	if err != nil {
 		return explained, false, err
 	}
 	c := observe.ComposedField{Composite: of, Children: state.Children[inventory.SetOf(of)]}
 	if key, _, claimed := inventory.ClaimedBy(of); claimed {
-		if c.Claim, err = i.get(ctx, key); err != nil {
+		if c.Claim, err = i.Get(ctx, key); err != nil {
 			c.Problems = append(c.Problems, "the claim cannot be read: "+err.Error())
 		}
 	}
@@ -73,7 +69,7 @@ func (i instance) compositeAround(ctx context.Context, o *unstructured.Unstructu
 			return nil, nil
 		}
 		var err error
-		if of, err = i.get(ctx, key); of == nil || err != nil {
+		if of, err = i.Get(ctx, key); of == nil || err != nil {
 			return nil, err
 		}
 	}

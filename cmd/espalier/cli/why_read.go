@@ -13,6 +13,7 @@ import (
 	engine "github.com/espalier-dev/espalier/internal/instance"
 	"github.com/espalier-dev/espalier/internal/instance/inventory"
 	"github.com/espalier-dev/espalier/internal/instance/plan"
+	"github.com/espalier-dev/espalier/internal/observe/reader"
 )
 
 // onceRead is what a composer reads besides its facts, read from the API server or a record when it is asked for. Secrets are not read: each
@@ -59,15 +60,11 @@ func (r *onceRead) Matching(kind schema.GroupVersionKind, namespace string, sele
 	if unreadable != nil {
 		return nil, unreadable
 	}
-	list, err := r.Client.Resource(mapping.Resource).Namespace(namespace).List(r.ctx, metav1.ListOptions{LabelSelector: selector.String()})
+	found, err := r.List(r.ctx, reader.Query{Resource: mapping.Resource, Namespace: namespace, Labels: selector.String()})
 	if err != nil {
 		return nil, unreadableNow(err)
 	}
-	out := make([]*unstructured.Unstructured, len(list.Items))
-	for i := range list.Items {
-		out[i] = &list.Items[i]
-	}
-	return out, nil
+	return found, nil
 }
 
 func (r *onceRead) mapping(kind schema.GroupVersionKind) (*meta.RESTMapping, *plan.Unreadable) {
@@ -88,7 +85,7 @@ func (r *onceRead) Namespaced(kind schema.GroupVersionKind) (namespaced, known b
 	if unreadable != nil {
 		return false, false
 	}
-	return mapping.Scope.Name() != meta.RESTScopeNameRoot, true
+	return !reader.IsClusterScoped(mapping), true
 }
 
 // Schema implements instance.ClusterState.

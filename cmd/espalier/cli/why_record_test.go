@@ -12,6 +12,7 @@ import (
 
 	"github.com/espalier-dev/espalier/cmd/espalier/cli/follow"
 	"github.com/espalier-dev/espalier/internal/object"
+	"github.com/espalier-dev/espalier/internal/observe/reader"
 	"github.com/espalier-dev/espalier/internal/testkit/golden"
 )
 
@@ -21,7 +22,7 @@ func TestWhyExplainsARecord(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	cluster, err := follow.New(config)
+	cluster, err := reader.New(config)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -45,7 +46,7 @@ func TestWhyExplainsARecord(t *testing.T) {
 			var text func(width int) string
 			var raw []byte
 			if len(words) == 3 {
-				state, err := cluster.Gather(t.Context(), target)
+				state, err := follow.Gather(t.Context(), cluster, target)
 				if err != nil {
 					t.Fatal(err)
 				}

@@ -8,9 +8,6 @@ import (
 
 	"github.com/espalier-dev/espalier/internal/instance/inventory"
 
-	apierrors "k8s.io/apimachinery/pkg/api/errors"
-	"k8s.io/apimachinery/pkg/api/meta"
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 
@@ -33,7 +30,7 @@ func (i instance) explainRevision(ctx context.Context, state observe.ClusterStat
 		if definition == nil {
 			return nil, fmt.Errorf("its definition %s cannot be read", strings.TrimPrefix(name.String(), "/"))
 		}
-		revisions, err := i.list(ctx, rev.GroupVersion.WithKind(rev.GraphRevisionKind).GroupKind())
+		revisions, err := i.ListKind(ctx, rev.GroupVersion.WithKind(rev.GraphRevisionKind).GroupKind())
 		if err != nil {
 			return nil, err
 		}
@@ -87,7 +84,7 @@ func (i instance) compositeOf(ctx context.Context, o *unstructured.Unstructured)
 	for kind, into := range map[string]*[]*unstructured.Unstructured{
 		xp.DefinitionKind: &all.Definitions, xp.CompositionKind: &all.Compositions, xp.CompositionRevisionKind: &all.Revisions,
 	} {
-		if *into, err = i.list(ctx, xp.GroupVersion.WithKind(kind).GroupKind()); err != nil {
+		if *into, err = i.ListKind(ctx, xp.GroupVersion.WithKind(kind).GroupKind()); err != nil {
 			return nil, all, err
 		}
 	}
@@ -103,42 +100,6 @@ func (i instance) compositeOf(ctx context.Context, o *unstructured.Unstructured)
 	if ref["name"] == "" {
 		return nil, all, nil
 	}
-	composite, err = i.get(ctx, object.Key{Group: key.Group, Kind: key.Kind, Name: ref["name"]})
+	composite, err = i.Get(ctx, object.Key{Group: key.Group, Kind: key.Kind, Name: ref["name"]})
 	return composite, all, err
-}
-
-// get reads an object; nil if it does not exist.
-func (i instance) get(ctx context.Context, key object.Key) (*unstructured.Unstructured, error) {
-	target, err := i.Kinds.Target(key.Kind+"."+key.Group, key.Namespace, key.Name)
-	if err != nil {
-		return nil, err
-	}
-	o, err := i.ResourceClient(target).Get(ctx, key.Name, metav1.GetOptions{})
-	if apierrors.IsNotFound(err) {
-		return nil, nil
-	}
-	return o, err
-}
-
-// list reads all objects of a cluster-scoped kind, in whichever version of it is served; none if it is not.
-func (i instance) list(ctx context.Context, of schema.GroupKind) ([]*unstructured.Unstructured, error) {
-	mapping, err := i.Kinds.RESTMapping(of)
-	if meta.IsNoMatchError(err) {
-		return nil, nil
-	}
-	if err != nil {
-		return nil, err
-	}
-	list, err := i.Client.Resource(mapping.Resource).List(ctx, metav1.ListOptions{})
-	if apierrors.IsNotFound(err) {
-		return nil, nil
-	}
-	if err != nil {
-		return nil, fmt.Errorf("list %s: %w", mapping.Resource.GroupResource(), err)
-	}
-	out := make([]*unstructured.Unstructured, len(list.Items))
-	for n := range list.Items {
-		out[n] = &list.Items[n]
-	}
-	return out, nil
 }

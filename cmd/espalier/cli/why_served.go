@@ -9,17 +9,16 @@ import (
 	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
-	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 
 	"github.com/espalier-dev/espalier/api/apiextensions"
 	xp "github.com/espalier-dev/espalier/api/apiextensions/v1"
 	"github.com/espalier-dev/espalier/api/v1alpha1"
-	"github.com/espalier-dev/espalier/cmd/espalier/cli/follow"
 	"github.com/espalier-dev/espalier/internal/kube/crd"
 	"github.com/espalier-dev/espalier/internal/object"
 	"github.com/espalier-dev/espalier/internal/observe"
 	"github.com/espalier-dev/espalier/internal/observe/doctor"
+	"github.com/espalier-dev/espalier/internal/observe/reader"
 )
 
 // addServing adds the definitions of the objects of a tree that are not reconciled, and the newest revision of a composition. What may
@@ -45,7 +44,7 @@ func (i instance) addServing(ctx context.Context, state *observe.ClusterState) {
 
 // newestRevision reads the newest revision of a composition; nil if there is none, or the user is not allowed to read it.
 func (i instance) newestRevision(ctx context.Context, composition string) *unstructured.Unstructured {
-	all, err := i.list(ctx, xp.GroupVersion.WithKind(xp.CompositionRevisionKind).GroupKind())
+	all, err := i.ListKind(ctx, xp.GroupVersion.WithKind(xp.CompositionRevisionKind).GroupKind())
 	if err != nil {
 		return nil
 	}
@@ -63,16 +62,19 @@ func (i instance) definitionBehind(ctx context.Context, kind schema.GroupKind) *
 	if err != nil {
 		return nil
 	}
-	raw, err := i.get(ctx, object.Key{Group: crd.Kind.Group, Kind: crd.Kind.Kind, Name: mapping.Resource.GroupResource().String()})
-	c := &apiextensionsv1.CustomResourceDefinition{}
-	if raw == nil || err != nil || runtime.DefaultUnstructuredConverter.FromUnstructured(raw.Object, c) != nil {
+	raw, err := i.Get(ctx, object.Key{Group: crd.Kind.Group, Kind: crd.Kind.Kind, Name: mapping.Resource.GroupResource().String()})
+	if raw == nil || err != nil {
+		return nil
+	}
+	c, err := crd.Decode(raw)
+	if err != nil {
 		return nil
 	}
 	gvk, namespace, name := definitionOfKind(c)
 	if name == "" {
 		return nil
 	}
-	found, err := i.get(ctx, object.Key{Group: gvk.Group, Kind: gvk.Kind, Namespace: namespace, Name: name})
+	found, err := i.Get(ctx, object.Key{Group: gvk.Group, Kind: gvk.Kind, Namespace: namespace, Name: name})
 	if found == nil && err == nil {
 		found = &unstructured.Unstructured{}
 		found.SetGroupVersionKind(gvk)
@@ -101,12 +103,12 @@ func definitionOfKind(c *apiextensionsv1.CustomResourceDefinition) (gvk schema.G
 }
 
 // explainUnknownKind returns the error of a kind that is not served: a definition of that kind says why, if there is one.
-func (i instance) explainUnknownKind(ctx context.Context, unknown *follow.UnknownKindError) error {
+func (i instance) explainUnknownKind(ctx context.Context, unknown *reader.UnknownKindError) error {
 	for _, kind := range []schema.GroupVersionKind{
 		v1alpha1.GroupVersion.WithKind(v1alpha1.ResourceGraphDefinitionKind), v1alpha1.GroupVersion.WithKind(v1alpha1.ResourceGroupKind),
 		xp.GroupVersion.WithKind(xp.DefinitionKind),
 	} {
-		all, err := i.list(ctx, kind.GroupKind())
+		all, err := i.ListKind(ctx, kind.GroupKind())
 		if err != nil {
 			continue // the user is not allowed to list them
 		}

@@ -13,20 +13,18 @@ import (
 	"github.com/espalier-dev/espalier/internal/instance/plan"
 	"github.com/espalier-dev/espalier/internal/instance/report"
 	"github.com/espalier-dev/espalier/internal/observe"
+	"github.com/espalier-dev/espalier/internal/observe/reader"
 )
 
 // explainTree explains the root of a tree. The status of the instance that it belongs to says more of it than its own, so that it is
 // explained as a part of that, as far as that can be read.
 func (i instance) explainTree(ctx context.Context, state observe.ClusterState, now time.Time) observe.Explanation {
 	if key, _, isChild := inventory.InstanceOf(state.Root); isChild {
-		target, err := i.Kinds.Target(key.Kind+"."+key.Group, key.Namespace, key.Name)
-		if err == nil {
-			if of, err := i.Gather(ctx, target); err == nil {
-				i.addEvents(ctx, &of)
-				i.addServing(ctx, &of)
-				if explained, found := observe.ExplainChild(observe.Build(of, now), report.ObjectOf(state.Root), now); found {
-					return explained
-				}
+		if of, err := i.gather(ctx, key); err == nil {
+			i.addEvents(ctx, &of)
+			i.addServing(ctx, &of)
+			if explained, found := observe.ExplainChild(observe.Build(of, now), report.ObjectOf(state.Root), now); found {
+				return explained
 			}
 		}
 	}
@@ -54,14 +52,9 @@ func (i instance) addEvents(ctx context.Context, state *observe.ClusterState) {
 			continue
 		}
 		read = append(read, namespace)
-		list, err := i.Client.Resource(eventResource).Namespace(namespace).List(ctx, metav1.ListOptions{
-			FieldSelector: fields.OneTermEqualSelector("reason", plan.DriftCorrected).String(), Limit: maxEvents,
+		events, _ := i.List(ctx, reader.Query{ // none without permission
+			Resource: eventResource, Namespace: namespace, Fields: fields.OneTermEqualSelector("reason", plan.DriftCorrected).String(), Max: maxEvents,
 		})
-		if err != nil {
-			continue
-		}
-		for n := range list.Items {
-			state.Events = append(state.Events, &list.Items[n])
-		}
+		state.Events = append(state.Events, events...)
 	}
 }

@@ -12,12 +12,12 @@ import (
 	"k8s.io/apimachinery/pkg/api/meta"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 
-	"github.com/espalier-dev/espalier/cmd/espalier/cli/follow"
 	"github.com/espalier-dev/espalier/cmd/espalier/cli/uninstall"
 	"github.com/espalier-dev/espalier/internal/diag"
 	"github.com/espalier-dev/espalier/internal/migration/backup"
 	"github.com/espalier-dev/espalier/internal/object"
 	"github.com/espalier-dev/espalier/internal/observe"
+	"github.com/espalier-dev/espalier/internal/observe/reader"
 	"github.com/espalier-dev/espalier/internal/program/server"
 	"github.com/espalier-dev/espalier/internal/serving/install"
 	"github.com/espalier-dev/espalier/internal/simulation/deftest"
@@ -107,7 +107,7 @@ func TestTextFitsTheTerminal(t *testing.T) {
 		"delete": func(width int) string {
 			root := testkit.Parse(t, goingTop)[0]
 			now := root.GetDeletionTimestamp().Add(90 * time.Second)
-			r := deletionRequest{instance: instance{target: follow.Target{Mapping: &meta.RESTMapping{GroupVersionKind: mapKind}, Namespace: "prod", Name: "payments-reconciliation-warehouse-production-eu-central-1"}}}
+			r := deletionRequest{instance: instance{target: reader.Target{Mapping: &meta.RESTMapping{GroupVersionKind: mapKind}, Namespace: "prod", Name: "payments-reconciliation-warehouse-production-eu-central-1"}}}
 			return r.message(root, false, now, width) + r.message(root, true, now, width)
 		},
 		"hold": func(width int) string {

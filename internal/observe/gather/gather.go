@@ -14,14 +14,13 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime/schema"
-	"k8s.io/client-go/discovery"
-	"k8s.io/client-go/dynamic"
 	"k8s.io/client-go/rest"
 
 	"github.com/espalier-dev/espalier/api/v1alpha1"
 	"github.com/espalier-dev/espalier/internal/diag"
 	"github.com/espalier-dev/espalier/internal/instance/inventory"
 	"github.com/espalier-dev/espalier/internal/kube/crd"
+	"github.com/espalier-dev/espalier/internal/observe/reader"
 )
 
 // Record is what has been collected.
@@ -31,62 +30,37 @@ type Record struct {
 	Notes []string
 }
 
-// pageSize is how many objects are asked for at once.
-const pageSize = 500
-
 // Collect reads a cluster with the permissions of a connection. What may not be read is left out, with a
 // note. If namespaces are given, objects of others are left out.
 func Collect(ctx context.Context, config *rest.Config, namespaces []string) (*Record, error) {
-	client, err := dynamic.NewForConfig(config)
+	cluster, err := reader.New(config)
 	if err != nil {
-		return nil, fmt.Errorf("connect to the API server: %w", err)
+		return nil, err
 	}
-	found, err := discovery.NewDiscoveryClientForConfig(config)
-	if err != nil {
-		return nil, fmt.Errorf("connect to the API server: %w", err)
-	}
-	groups, err := found.ServerPreferredResources()
-	if err != nil && len(groups) == 0 {
+	served, err := cluster.Kinds.Served("list")
+	if err != nil && len(served) == 0 {
 		return nil, fmt.Errorf("discover the kinds of the cluster: %w", err)
 	}
-	c := &collector{client: client, namespaces: namespaces, kinds: map[schema.GroupKind]kind{}, collected: map[schema.GroupKind]bool{}}
+	c := &collector{Cluster: cluster, namespaces: namespaces, kinds: map[schema.GroupKind]metav1.APIResource{}, collected: map[schema.GroupKind]bool{}}
 	if err != nil {
-		c.note("discovery", err)
+		c.note("discovery: " + err.Error())
 	}
-	c.recordKinds(groups)
+	for _, r := range served {
+		c.kinds[schema.GroupKind{Group: r.Group, Kind: r.Kind}] = r
+	}
 	return &c.record, c.run(ctx)
 }
 
-// kind is how a kind is served.
-type kind struct {
-	resource   schema.GroupVersionResource
-	namespaced bool
-}
-
 type collector struct {
-	client     dynamic.Interface
+	*reader.Cluster
 	namespaces []string
-	kinds      map[schema.GroupKind]kind
+	kinds      map[schema.GroupKind]metav1.APIResource
 	collected  map[schema.GroupKind]bool
 	record     Record
 }
 
-func (c *collector) note(what string, err error) {
-	c.record.Notes = append(c.record.Notes, diag.Printable(what+": "+err.Error())) // the text may be that of an extension API server
-}
-
-func (c *collector) recordKinds(groups []*metav1.APIResourceList) {
-	for _, list := range groups {
-		gv, err := schema.ParseGroupVersion(list.GroupVersion)
-		if err != nil {
-			continue
-		}
-		for _, r := range list.APIResources {
-			if slices.Contains(r.Verbs, "list") && !strings.Contains(r.Name, "/") {
-				c.kinds[schema.GroupKind{Group: gv.Group, Kind: r.Kind}] = kind{gv.WithResource(r.Name), r.Namespaced}
-			}
-		}
-	}
+func (c *collector) note(text string) {
+	c.record.Notes = append(c.record.Notes, diag.Printable(text)) // it may be that of an extension API server
 }
 
 // ownGroups are the API groups of definitions, of their instances' records, and of functions and usages.
@@ -161,46 +135,22 @@ func (c *collector) list(ctx context.Context, gk schema.GroupKind, selector stri
 		return nil
 	}
 	places := []string{metav1.NamespaceAll}
-	if k.namespaced && len(c.namespaces) > 0 {
+	if k.Namespaced && len(c.namespaces) > 0 {
 		places = c.namespaces
 	}
 	var out []*unstructured.Unstructured
 	for _, namespace := range places {
-		options := metav1.ListOptions{LabelSelector: selector, Limit: pageSize}
-		for {
-			page, err := c.client.Resource(k.resource).Namespace(namespace).List(ctx, options)
-			if apierrors.IsNotFound(err) {
-				break
-			}
-			if apierrors.IsForbidden(err) {
-				c.record.Notes = append(c.record.Notes, forbiddenNote(k, namespace))
-				break
-			}
-			if err != nil {
-				c.note("list "+k.resource.GroupResource().String(), err)
-				break
-			}
-			for i := range page.Items {
-				out = append(out, &page.Items[i])
-			}
-			if options.Continue = page.GetContinue(); options.Continue == "" {
-				break
-			}
+		q := reader.Query{Resource: reader.ResourceOf(k), Namespace: namespace, Labels: selector}
+		found, err := c.List(ctx, q)
+		out = append(out, found...)
+		switch {
+		case apierrors.IsForbidden(err): // its text says it three times, and a record has one for each kind
+			c.note("you may not list " + reader.Place(q, k.Namespaced))
+		case err != nil:
+			c.note(err.Error())
 		}
 	}
 	return out
-}
-
-// forbiddenNote says what is missing. The text of a refusal says it three times, and a record has one for each kind.
-func forbiddenNote(k kind, namespace string) string {
-	note := "you may not list " + k.resource.GroupResource().String()
-	switch {
-	case !k.namespaced:
-		return note
-	case namespace == metav1.NamespaceAll:
-		return note + " in all namespaces"
-	}
-	return note + " in namespace " + namespace
 }
 
 // addNamespaces adds the namespaces of what has been collected.

@@ -3,7 +3,6 @@ package gather
 import (
 	"bytes"
 	"encoding/json"
-	"errors"
 	"os"
 	"path/filepath"
 	"slices"
@@ -106,7 +105,7 @@ func TestARecordHasWhatExplainsAClusterAndNoSecrets(t *testing.T) {
 
 func TestANoteIsALineWithoutControlCharacters(t *testing.T) {
 	c := &collector{}
-	c.note("list things", errors.New("no\x1b[2J\nnote: nothing is wrong"))
+	c.note("list things: no\x1b[2J\nnote: nothing is wrong")
 	if diff := cmp.Diff([]string{`list things: no\x1b[2J note: nothing is wrong`}, c.record.Notes); diff != "" {
 		t.Errorf("(-want +got):\n%s", diff)
 	}

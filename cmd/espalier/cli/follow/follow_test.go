@@ -19,6 +19,7 @@ import (
 
 	"github.com/espalier-dev/espalier/cmd/espalier/cli/follow"
 	"github.com/espalier-dev/espalier/internal/observe"
+	"github.com/espalier-dev/espalier/internal/observe/reader"
 	"github.com/espalier-dev/espalier/internal/testkit"
 )
 
@@ -35,7 +36,7 @@ var (
 // following is a test that follows the ConfigMap "top" of a namespace of its own.
 type following struct {
 	*testkit.Cluster
-	cluster   *follow.Cluster
+	cluster   *reader.Cluster
 	mapping   *meta.RESTMapping // of Secrets
 	namespace string
 	states    chan observe.ClusterState
@@ -45,7 +46,7 @@ type following struct {
 func setUp(t *testing.T) *following {
 	t.Helper()
 	config := testkit.Server(t)
-	cluster, err := follow.New(config)
+	cluster, err := reader.New(config)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -74,13 +75,13 @@ func (f *following) apply(t *testing.T, kind, name, instance, partOf, kinds stri
 	f.Apply(t, text+"}\n")
 }
 
-func (f *following) begin(ctx context.Context, t *testing.T, meant func(follow.Target) follow.Target) {
+func (f *following) begin(ctx context.Context, t *testing.T, meant func(reader.Target) reader.Target) {
 	t.Helper()
 	target, err := f.cluster.Kinds.Target("configmap", f.namespace, "top")
 	if err != nil {
 		t.Fatal(err)
 	}
-	go func() { f.ended <- f.cluster.Follow(ctx, meant(target), f.states) }()
+	go func() { f.ended <- follow.Follow(ctx, f.cluster, meant(target), f.states) }()
 }
 
 // await waits until the tree has the given names, from the top down.
@@ -104,7 +105,7 @@ func namesOf(w observe.ClusterState) string {
 	return strings.Join(names, " ")
 }
 
-func anybody(t follow.Target) follow.Target { return t }
+func anybody(t reader.Target) reader.Target { return t }
 
 func TestFollowObservesCreationsAndDeletions(t *testing.T) {
 	f := setUp(t)
@@ -130,7 +131,7 @@ func TestFollowingAKindObservesAllItsObjects(t *testing.T) {
 	f := setUp(t)
 	ctx, stop := context.WithTimeout(t.Context(), testkit.Timeout)
 	defer stop()
-	f.begin(ctx, t, func(t follow.Target) follow.Target {
+	f.begin(ctx, t, func(t reader.Target) reader.Target {
 		t.Mapping, t.Name = f.mapping, ""
 		return t
 	})
@@ -157,7 +158,7 @@ func TestALaterObjectOfTheSameNameIsNotFollowed(t *testing.T) {
 	defer stop()
 	f.apply(t, "ConfigMap", "top", "one", "", "")
 	first := f.Get(t, configMap, f.namespace, "top").GetUID()
-	f.begin(ctx, t, func(t follow.Target) follow.Target {
+	f.begin(ctx, t, func(t reader.Target) reader.Target {
 		t.UID = first
 		return t
 	})
@@ -170,11 +171,11 @@ func TestALaterObjectOfTheSameNameIsNotFollowed(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if w, err := f.cluster.Gather(ctx, target); err != nil || w.Root.GetUID() == first {
+	if w, err := follow.Gather(ctx, f.cluster, target); err != nil || w.Root.GetUID() == first {
 		t.Errorf("by its name the second isn't found: %v", err)
 	}
 	target.UID = first
-	if _, err := f.cluster.Gather(ctx, target); err == nil {
+	if _, err := follow.Gather(ctx, f.cluster, target); err == nil {
 		t.Error("the first is found, though it is gone")
 	}
 }
@@ -202,7 +203,7 @@ subjects: [{apiGroup: rbac.authorization.k8s.io, kind: User, name: %[2]s}]
 	config := rest.CopyConfig(testkit.Server(t))
 	config.Impersonate.UserName = user
 	var err error
-	if f.cluster, err = follow.New(config); err != nil {
+	if f.cluster, err = reader.New(config); err != nil {
 		t.Fatal(err)
 	}
 	want := []string{"secrets in namespace " + f.namespace}
@@ -220,10 +221,10 @@ subjects: [{apiGroup: rbac.authorization.k8s.io, kind: User, name: %[2]s}]
 	if err != nil {
 		t.Fatal(err)
 	}
-	if once, err := f.cluster.Gather(ctx, target); err != nil || !slices.Equal(once.Unreadable, want) || namesOf(once) != "top" {
+	if once, err := follow.Gather(ctx, f.cluster, target); err != nil || !slices.Equal(once.Unreadable, want) || namesOf(once) != "top" {
 		t.Errorf("read %s without %v, %v", namesOf(once), once.Unreadable, err)
 	}
-	if err := f.cluster.Follow(ctx, follow.Target{Mapping: f.mapping, Namespace: f.namespace, Name: "low"}, f.states); !apierrors.IsForbidden(err) {
+	if err := follow.Follow(ctx, f.cluster, reader.Target{Mapping: f.mapping, Namespace: f.namespace, Name: "low"}, f.states); !apierrors.IsForbidden(err) {
 		t.Errorf("following what may not be read ends with %v", err)
 	}
 }

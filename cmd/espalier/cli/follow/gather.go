@@ -1,3 +1,6 @@
+// Package follow reads trees: of an instance, of a definition with its instances, or of
+// all objects of a kind; once, or for as long as they exist. It reads exactly where instances
+// say that they have children.
 package follow
 
 import (
@@ -16,30 +19,16 @@ import (
 	"github.com/espalier-dev/espalier/api/v1alpha1"
 	"github.com/espalier-dev/espalier/internal/instance/inventory"
 	"github.com/espalier-dev/espalier/internal/migration/backup/archive"
+	"github.com/espalier-dev/espalier/internal/object"
 	"github.com/espalier-dev/espalier/internal/observe"
+	"github.com/espalier-dev/espalier/internal/observe/reader"
 )
 
 // lookup lists children of an instance, or instances of a definition, by resource and namespace.
 type lookup struct {
+	reader.Query
 	set        string    // the instance's ApplySet
 	definition types.UID // of the definition; empty where children are looked for
-	resource   schema.GroupVersionResource
-	namespace  string // empty for cluster-scoped kinds, and for all namespaces
-}
-
-func (l lookup) selector() string {
-	if l.definition != "" {
-		return ""
-	}
-	return v1alpha1.ApplySetPartOfLabel + "=" + l.set
-}
-
-// String names what is looked up.
-func (l lookup) String() string {
-	if l.namespace == "" {
-		return l.resource.GroupResource().String()
-	}
-	return l.resource.GroupResource().String() + " in namespace " + l.namespace
 }
 
 // addTo adds an object of the lookup to a state.
@@ -51,50 +40,25 @@ func (l lookup) addTo(w *observe.ClusterState, o *unstructured.Unstructured) {
 	w.Children[l.set] = append(w.Children[l.set], o)
 }
 
-// lookupsBelow returns the lookups for what is below an object in a tree. A kind that is not
-// served has no objects and is left out; complete is then false, because it may appear.
-func (k *Kinds) lookupsBelow(o *unstructured.Unstructured, t Target) (places []lookup, complete bool, err error) {
+// lookupsBelow returns the lookups for what is below an object in a tree: the instances of a definition, which are
+// composites and their claims in the composition dialect, or the children in an instance's inventory. A kind that is
+// not served has no objects and is left out; complete is then false, because it may appear.
+func lookupsBelow(k *reader.Kinds, o *unstructured.Unstructured, t reader.Target) (places []lookup, complete bool, err error) {
+	kinds, namespaces, template := []schema.GroupKind(nil), []string{t.InstancesIn}, lookup{definition: o.GetUID()}
 	if archive.IsDefinition(o.GroupVersionKind().GroupKind()) {
-		return k.instanceLookups(o, t.InstancesIn)
-	}
-	return k.childLookups(o)
-}
-
-// instanceLookups returns the lookups for the instances of a definition: in the composition
-// dialect, its composites and their claims.
-func (k *Kinds) instanceLookups(definition *unstructured.Unstructured, namespace string) (places []lookup, complete bool, err error) {
-	complete = true
-	for _, gvk := range archive.Defines(definition) {
-		mapping, err := k.RESTMapping(gvk.GroupKind())
-		if meta.IsNoMatchError(err) {
-			complete = false
-			continue
+		for _, gvk := range archive.Defines(o) {
+			kinds = append(kinds, gvk.GroupKind())
 		}
-		if err != nil {
-			return nil, false, fmt.Errorf("look up kind %s: %w", gvk.GroupKind(), err)
+	} else if set := inventory.SetOf(o); set != "" {
+		recorded := inventory.Read(o)
+		kinds, namespaces = recorded.GroupKinds(), slices.Sorted(maps.Keys(recorded.Namespaces))
+		if own := o.GetNamespace(); own != "" {
+			namespaces = append(namespaces, own)
 		}
-		at := lookup{definition: definition.GetUID(), resource: mapping.Resource}
-		if mapping.Scope.Name() != meta.RESTScopeNameRoot {
-			at.namespace = namespace
-		}
-		places = append(places, at)
-	}
-	return places, complete, nil
-}
-
-// childLookups returns the lookups for the children in an instance's inventory.
-func (k *Kinds) childLookups(instance *unstructured.Unstructured) (places []lookup, complete bool, err error) {
-	set := inventory.SetOf(instance)
-	if set == "" {
-		return nil, true, nil
-	}
-	recorded := inventory.Read(instance)
-	namespaces := slices.Sorted(maps.Keys(recorded.Namespaces))
-	if own := instance.GetNamespace(); own != "" {
-		namespaces = append(namespaces, own)
+		template = lookup{set: set, Query: reader.Query{Labels: v1alpha1.ApplySetPartOfLabel + "=" + set}}
 	}
 	complete = true
-	for _, gk := range recorded.GroupKinds() {
+	for _, gk := range kinds {
 		mapping, err := k.RESTMapping(gk)
 		if meta.IsNoMatchError(err) {
 			complete = false
@@ -103,74 +67,117 @@ func (k *Kinds) childLookups(instance *unstructured.Unstructured) (places []look
 		if err != nil {
 			return nil, false, fmt.Errorf("look up kind %s: %w", gk, err)
 		}
-		if mapping.Scope.Name() == meta.RESTScopeNameRoot {
-			places = append(places, lookup{set: set, resource: mapping.Resource})
-			continue
+		in := namespaces
+		if reader.IsClusterScoped(mapping) {
+			in = []string{""}
 		}
-		for _, namespace := range namespaces {
-			places = append(places, lookup{set: set, resource: mapping.Resource, namespace: namespace})
+		for _, namespace := range in {
+			at := template
+			at.Resource, at.Namespace = mapping.Resource, namespace
+			places = append(places, at)
 		}
 	}
 	return places, complete, nil
 }
 
-// Gather reads a tree once. It fails if the target has a name and does not exist. Objects below it that the user may not
-// list are left out, as Unreadable says: who may read an instance need not read all that it consists of.
-func (c *Cluster) Gather(ctx context.Context, t Target) (observe.ClusterState, error) {
-	roots, err := c.roots(ctx, t)
-	if err != nil {
-		return observe.ClusterState{}, err
+// tree collects the objects of a tree.
+type tree struct {
+	*reader.Cluster
+	target reader.Target
+	// definitions are those of instances' kinds. Each is read once; one that cannot be read is nil, since a tree is
+	// shown also without permission to read definitions.
+	definitions map[types.NamespacedName]*unstructured.Unstructured
+}
+
+func newTree(c *reader.Cluster, t reader.Target) tree {
+	return tree{c, t, map[types.NamespacedName]*unstructured.Unstructured{}}
+}
+
+// collect adds what is below the roots, which list returns for each lookup once. Refused is true for a lookup that the
+// user may not list. Complete is false while kinds are not served.
+func (r tree) collect(ctx context.Context, roots []*unstructured.Unstructured,
+	list func(lookup) (found []*unstructured.Unstructured, refused bool, err error)) (state observe.ClusterState, complete bool, err error) {
+	slices.SortFunc(roots, func(a, b *unstructured.Unstructured) int { return object.KeyOf(a).Compare(object.KeyOf(b)) })
+	state = observe.ClusterState{
+		Roots: roots, AllOfKind: r.target.Name == "",
+		Children: map[string][]*unstructured.Unstructured{}, Instances: map[types.UID][]*unstructured.Unstructured{},
 	}
-	read, listed, unreadable := definitions{}, map[lookup]bool{}, map[string]bool{}
-	state := t.newState(roots)
-	state.Definitions = read
+	if !state.AllOfKind && len(roots) > 0 {
+		state.Root = roots[0]
+	}
+	listed, unreadable := map[lookup]bool{}, map[string]bool{}
+	complete = true
 	for open := slices.Clone(roots); len(open) > 0; open = open[1:] {
-		read.read(ctx, c, open[0])
-		places, _, err := c.Kinds.lookupsBelow(open[0], t)
+		r.readDefinition(ctx, open[0])
+		places, all, err := lookupsBelow(r.Kinds, open[0], r.target)
 		if err != nil {
-			return observe.ClusterState{}, err
+			return observe.ClusterState{}, false, err
 		}
+		complete = complete && all
 		for _, place := range places {
 			if listed[place] {
 				continue
 			}
 			listed[place] = true
-			list, err := c.Client.Resource(place.resource).Namespace(place.namespace).List(ctx, metav1.ListOptions{LabelSelector: place.selector()})
-			if apierrors.IsNotFound(err) {
-				continue // the kind has just been deleted
-			}
-			if apierrors.IsForbidden(err) {
-				unreadable[place.String()] = true
-				continue
-			}
+			found, refused, err := list(place)
 			if err != nil {
-				return observe.ClusterState{}, fmt.Errorf("list %s: %w", place.resource.GroupResource(), err)
+				return observe.ClusterState{}, false, err
 			}
-			for i := range list.Items {
-				place.addTo(&state, &list.Items[i])
-				open = append(open, &list.Items[i])
+			if refused {
+				unreadable[place.String()] = true
+			}
+			for _, o := range found {
+				place.addTo(&state, o)
+				open = append(open, o)
 			}
 		}
 	}
+	state.Definitions = maps.Clone(r.definitions) // the receiver keeps the state
 	state.Unreadable = slices.Sorted(maps.Keys(unreadable))
-	return state, nil
+	return state, complete, nil
 }
 
-// roots reads the objects of a target.
-func (c *Cluster) roots(ctx context.Context, t Target) ([]*unstructured.Unstructured, error) {
+// readDefinition reads the definition of an instance's kind, unless it was tried before.
+func (r tree) readDefinition(ctx context.Context, instance *unstructured.Unstructured) {
+	name, ok := observe.DefinitionOf(instance)
+	if _, tried := r.definitions[name]; !ok || tried {
+		return
+	}
+	resource := v1alpha1.GroupVersion.WithResource("resourcegraphdefinitions")
+	if name.Namespace != "" {
+		resource = v1alpha1.GroupVersion.WithResource("resourcegroups")
+	}
+	found, err := r.Client.Resource(resource).Namespace(name.Namespace).Get(ctx, name.Name, metav1.GetOptions{})
+	if err != nil {
+		found = nil
+	}
+	r.definitions[name] = found
+}
+
+// Gather reads a tree once. It fails if the target has a name and does not exist. Objects below it that the user may
+// not list are left out, as Unreadable says: who may read an instance need not read all that it consists of.
+func Gather(ctx context.Context, c *reader.Cluster, t reader.Target) (observe.ClusterState, error) {
+	roots, err := readRoots(ctx, c, t)
+	if err != nil {
+		return observe.ClusterState{}, err
+	}
+	state, _, err := newTree(c, t).collect(ctx, roots, func(l lookup) ([]*unstructured.Unstructured, bool, error) {
+		found, err := c.List(ctx, l.Query)
+		if apierrors.IsForbidden(err) {
+			return nil, true, nil
+		}
+		return found, false, err
+	})
+	return state, err
+}
+
+// readRoots reads the objects of a target.
+func readRoots(ctx context.Context, c *reader.Cluster, t reader.Target) ([]*unstructured.Unstructured, error) {
 	if t.Name == "" {
-		list, err := c.ResourceClient(t).List(ctx, metav1.ListOptions{})
-		if err != nil {
-			return nil, fmt.Errorf("list %s: %w", t.Mapping.Resource.GroupResource(), err)
-		}
-		out := make([]*unstructured.Unstructured, len(list.Items))
-		for i := range list.Items {
-			out[i] = &list.Items[i]
-		}
-		return out, nil
+		return c.List(ctx, t.Query())
 	}
 	root, err := c.ResourceClient(t).Get(ctx, t.Name, metav1.GetOptions{})
-	if apierrors.IsNotFound(err) || err == nil && !t.matches(root) {
+	if apierrors.IsNotFound(err) || err == nil && !t.Matches(root) {
 		return nil, fmt.Errorf("%s not found", t)
 	}
 	if err != nil {

@@ -7,7 +7,6 @@ import (
 	"maps"
 	"slices"
 	"strings"
-	"sync"
 	"sync/atomic"
 	"time"
 
@@ -18,7 +17,6 @@ import (
 	"k8s.io/apimachinery/pkg/labels"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/runtime/schema"
-	apiwatch "k8s.io/apimachinery/pkg/watch"
 	"k8s.io/client-go/rest"
 	"k8s.io/client-go/tools/cache"
 
@@ -29,6 +27,7 @@ import (
 	"github.com/espalier-dev/espalier/internal/object"
 	"github.com/espalier-dev/espalier/internal/observe"
 	"github.com/espalier-dev/espalier/internal/observe/page"
+	"github.com/espalier-dev/espalier/internal/observe/reader"
 	"github.com/espalier-dev/espalier/internal/serving/revision"
 )
 
@@ -42,9 +41,9 @@ const (
 // Program reads the watches and queues of the running controllers.
 type Program func(context.Context) ([]page.Watch, []page.Queue, error)
 
-// reader is the Cluster of an API server.
-type reader struct {
-	*follow.Cluster
+// viewer is the Cluster of an API server, as one viewer may read it.
+type viewer struct {
+	*reader.Cluster
 	program Program
 	held    *held // nil if it does not matter how many objects are
 	link    *link
@@ -62,18 +61,18 @@ func (h *held) add(n int64) bool { return h.count.Add(n) <= h.max }
 // NewCluster returns the Cluster that reads with a configuration. It makes no request.
 func NewCluster(config *rest.Config, program Program) (Cluster, error) {
 	l := &link{}
-	c, err := follow.New(l.observed(config))
+	c, err := reader.New(l.observed(config))
 	if err != nil {
 		return nil, err
 	}
-	return &reader{Cluster: c, program: program, link: l}, nil
+	return &viewer{Cluster: c, program: program, link: l}, nil
 }
 
 // IsReachable implements Cluster.
-func (r *reader) IsReachable() bool { return r.link.isReachable() }
+func (r *viewer) IsReachable() bool { return r.link.isReachable() }
 
 // Program implements Cluster.
-func (r *reader) Program(ctx context.Context) ([]page.Watch, []page.Queue, error) {
+func (r *viewer) Program(ctx context.Context) ([]page.Watch, []page.Queue, error) {
 	return r.program(ctx)
 }
 
@@ -86,32 +85,23 @@ var definitionKinds = []schema.GroupKind{
 
 // watching are the watches of one stream.
 type watching struct {
-	*reader
-	running sync.WaitGroup
-	changed chan struct{} // has room for one signal
-	full    atomic.Bool   // there were too many objects
-	missed  time.Time     // when a kind was last not served
+	*viewer
+	*reader.Watches
+	isFull atomic.Bool // there were too many objects
+	missed time.Time   // when a kind was last not served
 }
 
-func (r *reader) newWatching() *watching {
-	return &watching{reader: r, changed: make(chan struct{}, 1)}
-}
-
-func (w *watching) wake() {
-	select {
-	case w.changed <- struct{}{}:
-	default: // a signal is pending
-	}
-}
-
-// objects are the watched objects of a kind.
-type objects struct {
-	cache.SharedInformer
-	handled cache.ResourceEventHandlerRegistration
-	problem atomic.Pointer[error]
-	dirty   atomic.Bool
-	count   atomic.Int64
-	list    page.List
+// watching calls use with watches, whose objects count as held.
+func (r *viewer) watching(ctx context.Context, use func(context.Context, *watching) error) error {
+	return r.Watching(ctx, func(ctx context.Context, watches *reader.Watches) error {
+		w := &watching{viewer: r, Watches: watches}
+		watches.Count = func(difference int64) {
+			if r.held != nil && !r.held.add(difference) && difference > 0 {
+				w.isFull.Store(true)
+			}
+		}
+		return use(ctx, w)
+	})
 }
 
 // trim removes what lists do not show: specs, of which an instance may have much, and managed fields.
@@ -131,74 +121,25 @@ func trim(o any) (any, error) {
 	return u, nil
 }
 
-// watch watches the objects of a kind until the context ends.
-func (w *watching) watch(ctx context.Context, m *meta.RESTMapping, of Ref, selector string, transform cache.TransformFunc) *objects {
-	out := &objects{}
-	change := func() {
-		out.dirty.Store(true)
-		w.wake()
-	}
-	client := w.Client.Resource(m.Resource).Namespace(of.Namespace)
-	narrow := func(o *metav1.ListOptions) {
-		o.LabelSelector = selector
-		if of.Name != "" {
-			o.FieldSelector = "metadata.name=" + of.Name
-		}
-	}
-	informer := cache.NewSharedIndexInformerWithOptions(cache.ToListWatcherWithWatchListSemantics(&cache.ListWatch{
-		ListWithContextFunc: func(ctx context.Context, o metav1.ListOptions) (runtime.Object, error) {
-			narrow(&o)
-			return client.List(ctx, o)
-		},
-		WatchFuncWithContext: func(ctx context.Context, o metav1.ListOptions) (apiwatch.Interface, error) {
-			narrow(&o)
-			watched, err := client.Watch(ctx, o)
-			if err == nil && out.problem.Swap(nil) != nil {
-				change()
-			}
-			return watched, err
-		},
-	}, w.Client), &unstructured.Unstructured{}, cache.SharedIndexInformerOptions{ObjectDescription: m.Resource.String()})
-	out.SharedInformer = informer
-	if transform != nil {
-		_ = informer.SetTransform(transform) // it has not started
-	}
-	_ = informer.SetWatchErrorHandlerWithContext(func(_ context.Context, _ *cache.Reflector, err error) { // it has not started
-		if apierrors.IsResourceExpired(err) || apierrors.IsGone(err) {
-			return // the watch begins again
-		}
-		problem := problemOf(placeOf(m, of.Namespace), err)
-		out.problem.Store(&problem)
-		change()
-	})
-	registration, err := informer.AddEventHandler(cache.ResourceEventHandlerFuncs{
-		AddFunc:    func(any) { w.hold(out, 1); change() },
-		UpdateFunc: func(any, any) { change() },
-		DeleteFunc: func(any) { w.hold(out, -1); change() },
-	})
-	if err != nil {
-		panic("an informer that has not started takes handlers: " + err.Error())
-	}
-	out.handled = registration
-	w.running.Go(func() {
-		informer.RunWithContext(ctx)
-		w.hold(out, -out.count.Load())
-	})
-	w.running.Go(func() {
-		if cache.WaitForCacheSync(ctx.Done(), registration.HasSynced) {
-			out.problem.Store(nil)
-			change()
-		}
-	})
-	return out
+// watched are the watched objects of a kind.
+type watched struct {
+	*reader.Objects
+	place place
 }
 
-// hold counts objects that are in memory from now on.
-func (w *watching) hold(o *objects, n int64) {
-	o.count.Add(n)
-	if w.held != nil && !w.held.add(n) && n > 0 {
-		w.full.Store(true)
+// watch watches the objects of a kind until the context ends.
+func (w *watching) watch(ctx context.Context, m *meta.RESTMapping, of Ref, selector string, transform cache.TransformFunc) *watched {
+	q := reader.Target{Mapping: m, Namespace: of.Namespace, Name: of.Name}.Query()
+	q.Labels = selector
+	return &watched{w.Watch(ctx, q, transform, nil), placeOf(m, q.Namespace)}
+}
+
+// problem says why the objects cannot be read; nil if they can.
+func (o *watched) problem() error {
+	if err := o.Problem(); err != nil {
+		return problemOf(o.place, err)
 	}
+	return nil
 }
 
 // tooMany says that not all can be read.
@@ -208,34 +149,29 @@ func (w *watching) tooMany() error {
 
 // place is a resource, and where it is read.
 type place struct {
-	resource, where string
-	all             bool // of all namespaces, although it has some
+	reader.Query
+	isNamespaced bool
 }
 
 func placeOf(m *meta.RESTMapping, namespace string) place {
-	p := place{resource: m.Resource.GroupResource().String()}
-	switch {
-	case m.Scope.Name() == meta.RESTScopeNameRoot:
-	case namespace == "":
-		p.where, p.all = " in all namespaces", true
-	default:
-		p.where = " in namespace " + namespace
-	}
-	return p
+	return place{reader.QueryOf(m, namespace), !reader.IsClusterScoped(m)}
 }
+
+// String names the resource and where it is read.
+func (p place) String() string { return reader.Place(p.Query, p.isNamespaced) }
 
 // forbiddenError says that the viewer may not read what is at a place.
 type forbiddenError struct{ place }
 
 // Error implements error. A caller that knows what follows from it adds that.
-func (e *forbiddenError) Error() string { return "you may not list and watch " + e.resource + e.where }
+func (e *forbiddenError) Error() string { return "you may not list and watch " + e.place.String() }
 
 // advice says what a viewer can do who may not read instances.
 func (e *forbiddenError) advice() string {
-	if e.all {
+	if e.isNamespaced && e.Namespace == "" {
 		return "if you may in a namespace, name it above"
 	}
-	return "ask an administrator for a role with the verbs list and watch for " + e.resource
+	return "ask an administrator for a role with the verbs list and watch for " + e.Resource.GroupResource().String()
 }
 
 // problemOf says why a kind cannot be read.
@@ -246,9 +182,9 @@ func problemOf(at place, err error) error {
 	case apierrors.IsUnauthorized(err):
 		return errors.New("the API server no longer accepts your credentials; log in again, or renew those of the kubeconfig")
 	case apierrors.IsNotFound(err):
-		return errors.New(at.resource + " is not served any more")
+		return errors.New(at.Resource.GroupResource().String() + " is not served any more")
 	}
-	return &TemporaryError{"cannot watch " + at.resource + at.where + ": " + reasonOf(err)}
+	return &TemporaryError{"cannot watch " + at.String() + ": " + reasonOf(err)}
 }
 
 // withAdvice adds to a refusal what to do.
@@ -260,72 +196,27 @@ func withAdvice(err error) error {
 	return err
 }
 
-// HasSynced reports whether the objects have been read, and counted.
-func (o *objects) HasSynced() bool { return o.handled.HasSynced() }
-
-// read reports whether the objects have been read, or cannot be.
-func (o *objects) read() bool { return o.HasSynced() || o.problem.Load() != nil }
-
-func (o *objects) all() []*unstructured.Unstructured {
-	list := o.GetStore().List()
-	out := make([]*unstructured.Unstructured, 0, len(list))
-	for _, x := range list {
-		if u, ok := x.(*unstructured.Unstructured); ok {
-			out = append(out, u)
-		}
-	}
-	return out
-}
-
-// run calls send after each change until the context ends or send fails, and ends the watches.
-func (w *watching) run(ctx context.Context, stop context.CancelFunc, send func() error) error {
-	defer w.running.Wait()
-	defer stop()
-	for {
-		select {
-		case <-ctx.Done():
-			return context.Cause(ctx)
-		case <-w.changed:
-		}
-		if err := send(); err != nil {
-			return err
-		}
-	}
-}
-
-func send[T any](ctx context.Context, states chan<- T, state T) error {
-	select {
-	case <-ctx.Done():
-		return context.Cause(ctx)
-	case states <- state:
-		return nil
-	}
-}
-
 // Instances implements Cluster.
-func (r *reader) Instances(ctx context.Context, of Ref, states chan<- []*unstructured.Unstructured) error {
+func (r *viewer) Instances(ctx context.Context, of Ref, states chan<- []*unstructured.Unstructured) error {
 	m, err := r.mappingAsWritten(of.GroupKind)
 	if err != nil {
 		return err
 	}
-	ctx, stop := context.WithCancel(ctx)
-	w := r.newWatching()
 	of.Name = ""
-	if m.Scope.Name() == meta.RESTScopeNameRoot {
-		of.Namespace = ""
-	}
-	list := w.watch(ctx, m, of, "", trim)
-	return w.run(ctx, stop, func() error {
-		if problem := list.problem.Load(); problem != nil {
-			return withAdvice(*problem)
-		}
-		if w.full.Load() {
-			return w.tooMany()
-		}
-		if !list.HasSynced() {
-			return nil
-		}
-		return send(ctx, states, list.all())
+	return r.watching(ctx, func(ctx context.Context, w *watching) error {
+		list := w.watch(ctx, m, of, "", trim)
+		return w.Run(ctx, func() (done bool, err error) {
+			if problem := list.problem(); problem != nil {
+				return false, withAdvice(problem)
+			}
+			if w.isFull.Load() {
+				return false, w.tooMany()
+			}
+			if !list.HasSynced() {
+				return false, nil
+			}
+			return false, reader.Send(ctx, states, list.All())
+		})
 	})
 }
 
@@ -335,17 +226,17 @@ type errNoKind struct{ kind string }
 // Error implements error.
 func (e *errNoKind) Error() string { return "the API server has no kind " + e.kind }
 
-func (r *reader) mapping(gk schema.GroupKind) (*meta.RESTMapping, error) {
+func (r *viewer) mapping(gk schema.GroupKind) (*meta.RESTMapping, error) {
 	m, err := r.Kinds.RESTMapping(gk)
 	return m, lookupError(gk, err)
 }
 
 // mappingAsWritten is the mapping of a kind that a person may have written: as kind, plural or short name, without a group or before it.
-func (r *reader) mappingAsWritten(gk schema.GroupKind) (*meta.RESTMapping, error) {
+func (r *viewer) mappingAsWritten(gk schema.GroupKind) (*meta.RESTMapping, error) {
 	if gk.Group != "" {
 		return r.mapping(gk)
 	}
-	if m, err := r.Kinds.RESTMapping(gk); err == nil || !follow.IsNoMatch(err) {
+	if m, err := r.Kinds.RESTMapping(gk); err == nil || !meta.IsNoMatchError(err) {
 		return m, lookupError(gk, err)
 	}
 	target, err := r.Kinds.Target(gk.Kind, "", "") // discovery is new now
@@ -357,7 +248,7 @@ func (r *reader) mappingAsWritten(gk schema.GroupKind) (*meta.RESTMapping, error
 
 func lookupError(gk schema.GroupKind, err error) error {
 	switch {
-	case follow.IsNoMatch(err):
+	case meta.IsNoMatchError(err):
 		return &errNoKind{gk.String()}
 	case err != nil:
 		return &TemporaryError{fmt.Sprintf("cannot look up kind %s: %s", gk, reasonOf(err))}
@@ -374,23 +265,21 @@ func reasonOf(err error) string {
 }
 
 // Tree implements Cluster.
-func (r *reader) Tree(ctx context.Context, of Ref, states chan<- observe.ClusterState) error {
+func (r *viewer) Tree(ctx context.Context, of Ref, states chan<- observe.ClusterState) error {
 	m, err := r.mapping(of.GroupKind)
 	if err != nil {
 		return err
 	}
-	if m.Scope.Name() == meta.RESTScopeNameRoot {
-		of.Namespace = ""
-	}
-	err = r.Follow(ctx, follow.Target{Mapping: m, Namespace: of.Namespace, Name: of.Name}, states)
-	if apierrors.IsForbidden(err) || apierrors.IsUnauthorized(err) {
-		return withAdvice(problemOf(placeOf(m, of.Namespace), err))
+	at := placeOf(m, of.Namespace)
+	err = follow.Follow(ctx, r.Cluster, reader.Target{Mapping: m, Namespace: at.Namespace, Name: of.Name}, states)
+	if reader.IsRefusal(err) {
+		return withAdvice(problemOf(at, err))
 	}
 	return err
 }
 
 // Definition implements Cluster.
-func (r *reader) Definition(ctx context.Context, of Ref, states chan<- Definition) error {
+func (r *viewer) Definition(ctx context.Context, of Ref, states chan<- Definition) error {
 	if !slices.Contains(definitionKinds, of.GroupKind) {
 		return fmt.Errorf("%s is not a kind of definitions", of.GroupKind)
 	}
@@ -398,37 +287,41 @@ func (r *reader) Definition(ctx context.Context, of Ref, states chan<- Definitio
 	if err != nil {
 		return err
 	}
-	ctx, stop := context.WithCancel(ctx)
-	w := r.newWatching()
-	definition := w.watch(ctx, m, of, "", nil)
-	var revisions *objects
-	if of.Group == v1alpha1.GroupVersion.Group {
-		if m, err := r.mapping(schema.GroupKind{Group: rev.GroupVersion.Group, Kind: "GraphRevision"}); err == nil {
-			revisions = w.watch(ctx, m, Ref{}, labels.Set{v1alpha1.DefinitionNameLabel: object.LabelValue(of.Name)}.String(), withoutSnapshots)
-		}
-	}
-	return w.run(ctx, stop, func() error {
-		if problem := definition.problem.Load(); problem != nil {
-			return withDefinitionAdvice(*problem)
-		}
-		if w.full.Load() {
-			return w.tooMany()
-		}
-		if !definition.HasSynced() || revisions != nil && !revisions.read() {
-			return nil
-		}
-		state := Definition{}
-		for _, o := range definition.all() {
-			state.Definition, state.Kinds = o, kindsOf(o)
-		}
-		if revisions != nil {
-			state.Revisions = revisionsOf(revisions.all(), object.Definition{Name: of.Name, Namespace: of.Namespace})
-			if problem := revisions.problem.Load(); problem != nil {
-				state.Problem = (*problem).Error() + ", so revisions are not shown"
+	return r.watching(ctx, func(ctx context.Context, w *watching) error {
+		definition := w.watch(ctx, m, of, "", nil)
+		var revisions *watched
+		if of.Group == v1alpha1.GroupVersion.Group {
+			if m, err := r.mapping(schema.GroupKind{Group: rev.GroupVersion.Group, Kind: "GraphRevision"}); err == nil {
+				revisions = w.watch(ctx, m, Ref{}, labels.Set{v1alpha1.DefinitionNameLabel: object.LabelValue(of.Name)}.String(), withoutSnapshots)
 			}
 		}
-		return send(ctx, states, state)
+		return w.Run(ctx, func() (done bool, err error) {
+			if problem := definition.problem(); problem != nil {
+				return false, withDefinitionAdvice(problem)
+			}
+			if w.isFull.Load() {
+				return false, w.tooMany()
+			}
+			if !definition.HasSynced() || revisions != nil && !revisions.HasEnded() {
+				return false, nil
+			}
+			return false, reader.Send(ctx, states, definitionOf(definition, revisions, of))
+		})
 	})
+}
+
+// definitionOf is a definition with its revisions, which are nil if their kind is not served.
+func definitionOf(definition, revisions *watched, of Ref) (state Definition) {
+	for _, o := range definition.All() {
+		state.Definition, state.Kinds = o, kindsOf(o)
+	}
+	if revisions != nil {
+		state.Revisions = revisionsOf(revisions.All(), object.Definition{Name: of.Name, Namespace: of.Namespace})
+		if problem := revisions.problem(); problem != nil {
+			state.Problem = problem.Error() + ", so revisions are not shown"
+		}
+	}
+	return state
 }
 
 // viewerRole is the name of the ClusterRole for reading definitions, as it is installed.
@@ -474,13 +367,42 @@ func kindsOf(definition *unstructured.Unstructured) []schema.GroupKind {
 }
 
 // Definitions implements Cluster.
-func (r *reader) Definitions(ctx context.Context, states chan<- Definitions) error {
-	ctx, stop := context.WithCancel(ctx)
-	o := &overview{watching: r.newWatching(), counted: map[schema.GroupKind]*counted{}}
-	defer o.running.Wait()
-	defer stop()
+func (r *viewer) Definitions(ctx context.Context, states chan<- Definitions) error {
+	return r.watching(ctx, func(ctx context.Context, w *watching) error {
+		o := &overview{watching: w, counted: map[schema.GroupKind]*counted{}}
+		if err := o.watchDefinitions(ctx); err != nil {
+			return err
+		}
+		o.Wake()
+		return o.Run(ctx, func() (done bool, err error) {
+			state, ready := o.state(ctx)
+			if !ready {
+				return false, nil
+			}
+			return false, reader.Send(ctx, states, state)
+		})
+	})
+}
+
+// overview are the watches of the overview.
+type overview struct {
+	*watching
+	definitions []*watched
+	counted     map[schema.GroupKind]*counted
+}
+
+// counted are the instances of a kind.
+type counted struct {
+	*watched
+	stop   context.CancelFunc
+	list   page.List
+	counts page.Counts
+}
+
+// watchDefinitions watches the kinds of definitions that are served.
+func (o *overview) watchDefinitions(ctx context.Context) error {
 	for _, gk := range definitionKinds {
-		m, err := r.mapping(gk)
+		m, err := o.mapping(gk)
 		var noKind *errNoKind
 		switch {
 		case errors.As(err, &noKind): // of a dialect that is not served
@@ -493,28 +415,7 @@ func (r *reader) Definitions(ctx context.Context, states chan<- Definitions) err
 	if len(o.definitions) == 0 {
 		return errors.New("the API server has no kind of definitions, such as " + definitionKinds[0].String() + "; install Espalier in this cluster, or choose another context")
 	}
-	o.wake()
-	return o.run(ctx, stop, func() error {
-		state, ready := o.state(ctx)
-		if !ready {
-			return nil
-		}
-		return send(ctx, states, state)
-	})
-}
-
-// overview are the watches of the overview.
-type overview struct {
-	*watching
-	definitions []*objects
-	counted     map[schema.GroupKind]*counted
-}
-
-// counted are the instances of a kind; nil objects if the kind is not served.
-type counted struct {
-	*objects
-	stop   context.CancelFunc
-	counts page.Counts
+	return nil
 }
 
 func (o *overview) state(ctx context.Context) (state Definitions, ready bool) {
@@ -528,7 +429,7 @@ func (o *overview) state(ctx context.Context) (state Definitions, ready bool) {
 		}
 		state.Problems = append(state.Problems, text)
 	}
-	if o.full.Load() {
+	if o.isFull.Load() {
 		for _, c := range o.counted {
 			c.stop()
 		}
@@ -537,13 +438,13 @@ func (o *overview) state(ctx context.Context) (state Definitions, ready bool) {
 	}
 	wanted := map[schema.GroupKind]bool{}
 	for _, list := range o.definitions {
-		if !list.read() {
+		if !list.HasEnded() {
 			return Definitions{}, false
 		}
-		if problem := list.problem.Load(); problem != nil {
-			note(*problem, ", so these definitions are not shown")
+		if problem := list.problem(); problem != nil {
+			note(problem, ", so these definitions are not shown")
 		}
-		for _, d := range list.all() {
+		for _, d := range list.All() {
 			facts := page.DefinitionFacts{Definition: d, Kinds: kindsOf(d)}
 			for _, gk := range facts.Kinds {
 				wanted[gk] = true
@@ -559,8 +460,8 @@ func (o *overview) state(ctx context.Context) (state Definitions, ready bool) {
 		}
 	}
 	for _, gk := range slices.SortedFunc(maps.Keys(o.counted), func(a, b schema.GroupKind) int { return strings.Compare(a.String(), b.String()) }) {
-		if problem := o.counted[gk].problem.Load(); problem != nil {
-			note(*problem, ", so its instances are not counted; if you may in a namespace, choose the definition and name the namespace")
+		if problem := o.counted[gk].problem(); problem != nil {
+			note(problem, ", so its instances are not counted; if you may in a namespace, choose the definition and name the namespace")
 		}
 	}
 	if isForbidden {
@@ -582,8 +483,8 @@ func (o *overview) count(ctx context.Context, kinds []schema.GroupKind) *page.Co
 		if !c.HasSynced() {
 			return nil
 		}
-		if c.dirty.Swap(false) {
-			c.list.Set(c.all(), time.Now())
+		if c.TakeChanged() {
+			c.list.Set(c.All(), time.Now())
 			c.counts = c.list.Counts()
 		}
 		sum = sum.Add(c.counts)
@@ -592,7 +493,7 @@ func (o *overview) count(ctx context.Context, kinds []schema.GroupKind) *page.Co
 }
 
 func (o *overview) startCounting(ctx context.Context, gk schema.GroupKind) *counted {
-	if o.full.Load() || len(o.counted) >= maxCountedKinds || time.Since(o.missed) < lookupInterval {
+	if o.isFull.Load() || len(o.counted) >= maxCountedKinds || time.Since(o.missed) < lookupInterval {
 		return nil
 	}
 	m, err := o.mapping(gk)
@@ -601,7 +502,7 @@ func (o *overview) startCounting(ctx context.Context, gk schema.GroupKind) *coun
 		return nil
 	}
 	counting, stop := context.WithCancel(ctx)
-	c := &counted{objects: o.watch(counting, m, Ref{}, "", trim), stop: stop}
+	c := &counted{watched: o.watch(counting, m, Ref{}, "", trim), stop: stop}
 	o.counted[gk] = c
 	return c
 }

@@ -13,6 +13,7 @@ import (
 	"k8s.io/client-go/rest"
 
 	"github.com/espalier-dev/espalier/internal/observe/page"
+	"github.com/espalier-dev/espalier/internal/observe/reader"
 )
 
 // answers is an API server that gives each path an answer with a status.
@@ -120,7 +121,7 @@ func TestARefusalAfterADocumentIsTriedAgain(t *testing.T) {
 						return err
 					}
 				}
-				return withAdvice(&forbiddenError{place{resource: "shops.kro.run"}})
+				return withAdvice(&forbiddenError{place{Query: reader.Query{Resource: schema.GroupVersionResource{Group: "kro.run", Resource: "shops"}}}})
 			}
 			s := NewServer(Options{Base: "/"})
 			session := &Session{Cluster: answers{}.cluster(t)}

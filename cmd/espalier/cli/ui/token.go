@@ -14,8 +14,8 @@ import (
 	authorizationclient "k8s.io/client-go/kubernetes/typed/authorization/v1"
 	"k8s.io/client-go/rest"
 
-	"github.com/espalier-dev/espalier/cmd/espalier/cli/follow"
 	"github.com/espalier-dev/espalier/internal/observe/page"
+	"github.com/espalier-dev/espalier/internal/observe/reader"
 )
 
 // ErrRefused says that the API server does not accept a token.
@@ -33,12 +33,12 @@ const programPath = "/metrics"
 func TokenLogin(config *rest.Config, maxObjects int, program Program) func(context.Context, string) (*Session, error) {
 	shared := &held{max: int64(maxObjects)}
 	return func(ctx context.Context, token string) (*Session, error) {
-		viewer := viewerConfig(config, token)
-		reviews, err := authenticationclient.NewForConfig(viewer)
+		asViewer := viewerConfig(config, token)
+		reviews, err := authenticationclient.NewForConfig(asViewer)
 		if err != nil {
 			return nil, fmt.Errorf("connect to the API server: %w", err)
 		}
-		access, err := authorizationclient.NewForConfig(viewer)
+		access, err := authorizationclient.NewForConfig(asViewer)
 		if err != nil {
 			return nil, fmt.Errorf("connect to the API server: %w", err)
 		}
@@ -47,11 +47,11 @@ func TokenLogin(config *rest.Config, maxObjects int, program Program) func(conte
 			return nil, err
 		}
 		l := &link{}
-		watched, err := follow.New(l.observed(viewer))
+		watched, err := reader.New(l.observed(asViewer))
 		if err != nil {
 			return nil, err
 		}
-		cluster := &reader{Cluster: watched, program: ifAllowed(access, program), held: shared, link: l}
+		cluster := &viewer{Cluster: watched, program: ifAllowed(access, program), held: shared, link: l}
 		check := func(ctx context.Context) error {
 			now, err := whoHas(ctx, reviews)
 			if err == nil && now != user {

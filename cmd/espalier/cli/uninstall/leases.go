@@ -11,6 +11,7 @@ import (
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 
+	"github.com/espalier-dev/espalier/internal/observe/reader"
 	"github.com/espalier-dev/espalier/internal/program/manager"
 )
 
@@ -22,15 +23,13 @@ var programs = []string{"espalier", "aws", "postgresql"}
 
 // leaseNames are the Leases of the programs, in the namespace of the installation.
 func (c *Cluster) leaseNames(ctx context.Context) (names []string, err error) {
-	all, err := c.client.Resource(leases).Namespace(c.namespace).List(ctx, metav1.ListOptions{})
-	if ignoreAbsent(err) != nil {
-		return nil, fmt.Errorf("list Leases: %w", err)
-	} else if err != nil {
-		all = &unstructured.UnstructuredList{}
+	all, err := c.List(ctx, reader.Query{Resource: leases, Namespace: c.namespace})
+	if err != nil {
+		return nil, err
 	}
 	for _, program := range programs {
 		names = append(names, manager.LeaseName(program))
-		for _, lease := range all.Items {
+		for _, lease := range all {
 			if name := lease.GetName(); name != manager.LeaseName(program) && manager.IsLeaseOf(program, name) {
 				names = append(names, name)
 			}
@@ -51,7 +50,7 @@ func (c *Cluster) awaitLeases(ctx context.Context) error {
 		var seen *unstructured.Unstructured
 		var since time.Time
 		for {
-			lease, err := c.client.Resource(leases).Namespace(c.namespace).Get(ctx, name, metav1.GetOptions{})
+			lease, err := c.Client.Resource(leases).Namespace(c.namespace).Get(ctx, name, metav1.GetOptions{})
 			if ignoreAbsent(err) != nil {
 				return fmt.Errorf("read Lease %s: %w", name, err)
 			} else if err != nil {
@@ -92,7 +91,7 @@ const (
 
 // recordedLeases returns the annotations that record the namespaces of leases.
 func (c *Cluster) recordedLeases(ctx context.Context) (map[string]string, error) {
-	crd, err := c.client.Resource(crdResource).Get(ctx, bindingsCRD, metav1.GetOptions{})
+	crd, err := c.Client.Resource(crdResource).Get(ctx, bindingsCRD, metav1.GetOptions{})
 	if ignoreAbsent(err) != nil {
 		return nil, fmt.Errorf("read CustomResourceDefinition %s: %w", bindingsCRD, err)
 	} else if err != nil {

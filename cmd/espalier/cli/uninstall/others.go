@@ -9,11 +9,12 @@ import (
 
 	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/util/sets"
 	"k8s.io/client-go/discovery"
+
+	"github.com/espalier-dev/espalier/internal/observe/reader"
 )
 
 // notSearched are the resources in which the labels of the chart mean nothing: what stays on purpose, and
@@ -33,7 +34,7 @@ func (c *Cluster) others(ctx context.Context, crds []*apiextensionsv1.CustomReso
 			skipped.Insert(schema.GroupResource{Group: crd.Spec.Group, Resource: crd.Spec.Names.Plural})
 		}
 	}
-	lists, err := c.discover()
+	served, err := c.Kinds.Served("list", "delete")
 	var failed *discovery.ErrGroupDiscoveryFailed
 	if errors.As(err, &failed) {
 		for group := range failed.Groups {
@@ -42,26 +43,22 @@ func (c *Cluster) others(ctx context.Context, crds []*apiextensionsv1.CustomReso
 	} else if err != nil {
 		return nil, nil, fmt.Errorf("discover the kinds of the cluster: %w", err)
 	}
-	resources, err := discovery.GroupVersionResources(discovery.FilteredBy(discovery.SupportsAllVerbs{Verbs: []string{"list", "delete"}}, lists))
-	if err != nil {
-		return nil, nil, fmt.Errorf("discover the kinds of the cluster: %w", err)
-	}
-	for resource := range resources {
+	for _, r := range served {
+		resource := reader.ResourceOf(r)
 		if skipped.Has(resource.GroupResource()) {
 			continue
 		}
-		list, err := c.client.Resource(resource).List(ctx, metav1.ListOptions{LabelSelector: selector})
+		list, err := c.List(ctx, reader.Query{Resource: resource, Labels: selector})
 		switch {
 		case ctx.Err() != nil:
 			return nil, nil, ctx.Err()
-		case apierrors.IsNotFound(err), apierrors.IsMethodNotSupported(err):
-			continue
+		case apierrors.IsMethodNotSupported(err):
 		case err != nil:
 			unsearched = append(unsearched, resource.GroupResource().String())
 			continue
 		}
-		for i := range list.Items {
-			if o := &list.Items[i]; len(o.GetOwnerReferences()) == 0 && !c.removes(resource.GroupResource(), o) {
+		for _, o := range list {
+			if len(o.GetOwnerReferences()) == 0 && !c.removes(resource.GroupResource(), o) {
 				found = append(found, o.GetKind()+" "+strings.TrimPrefix(o.GetNamespace()+"/"+o.GetName(), "/"))
 			}
 		}

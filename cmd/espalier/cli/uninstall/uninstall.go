@@ -13,44 +13,35 @@ import (
 
 	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
-	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
-	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/types"
-	"k8s.io/client-go/discovery"
-	"k8s.io/client-go/dynamic"
 	"k8s.io/client-go/rest"
 
 	"github.com/espalier-dev/espalier/api/v1alpha1"
 	"github.com/espalier-dev/espalier/internal/instance/inventory"
 	"github.com/espalier-dev/espalier/internal/kube/crd"
+	"github.com/espalier-dev/espalier/internal/observe/reader"
 	"github.com/espalier-dev/espalier/internal/program/manager"
 	"github.com/espalier-dev/espalier/internal/program/webhook"
 )
 
 // Cluster is a cluster with an installation in a namespace.
 type Cluster struct {
-	client    dynamic.Interface
+	*reader.Cluster
 	namespace string
-	// discover returns the kinds of the cluster, in their preferred versions.
-	discover func() ([]*metav1.APIResourceList, error)
 	// dryRun is All if nothing is to be changed.
 	dryRun []string
 }
 
 // New returns the cluster. It makes no request.
 func New(config *rest.Config, namespace string) (*Cluster, error) {
-	client, err := dynamic.NewForConfig(config)
+	cluster, err := reader.New(config)
 	if err != nil {
-		return nil, fmt.Errorf("connect to the API server: %w", err)
+		return nil, err
 	}
-	kinds, err := discovery.NewDiscoveryClientForConfig(config)
-	if err != nil {
-		return nil, fmt.Errorf("connect to the API server: %w", err)
-	}
-	return &Cluster{client: client, namespace: namespace, discover: kinds.ServerPreferredResources}, nil
+	return &Cluster{Cluster: cluster, namespace: namespace}, nil
 }
 
 // Remaining is what remains without the controllers.
@@ -118,7 +109,7 @@ func (c *Cluster) Remaining(ctx context.Context) (Remaining, error) {
 			}
 		}
 		k := Kind{Kind: crd.Spec.Names.Kind + "." + crd.Spec.Group}
-		err := c.each(ctx, crd, func(_ schema.GroupVersionResource, o *unstructured.Unstructured) error {
+		err := c.eachOf(ctx, crd, func(_ schema.GroupVersionResource, o *unstructured.Unstructured) error {
 			k.Objects++
 			if len(finalizersOf(o, ours)) > 0 {
 				k.Finalizers++
@@ -142,7 +133,7 @@ func (c *Cluster) Remaining(ctx context.Context) (Remaining, error) {
 	}
 	slices.Sort(out.Unreadable)
 	slices.SortFunc(out.Kinds, func(a, b Kind) int { return strings.Compare(a.Kind, b.Kind) })
-	deployment, err := c.client.Resource(deployments).Namespace(c.namespace).Get(ctx, "espalier", metav1.GetOptions{})
+	deployment, err := c.Client.Resource(deployments).Namespace(c.namespace).Get(ctx, "espalier", metav1.GetOptions{})
 	if err == nil {
 		out.Helm = deployment.GetAnnotations()["meta.helm.sh/release-name"]
 	}
@@ -152,14 +143,14 @@ func (c *Cluster) Remaining(ctx context.Context) (Remaining, error) {
 // verifyNamespace fails if the installation is in another namespace than the given one. The
 // Deployment says where it is; without one, as after an interrupted Remove, the recorded lease does.
 func (c *Cluster) verifyNamespace(ctx context.Context) error {
-	list, err := c.client.Resource(deployments).List(ctx, metav1.ListOptions{LabelSelector: selector})
+	list, err := c.List(ctx, reader.Query{Resource: deployments, Labels: selector})
 	if err != nil {
-		return fmt.Errorf("list Deployments: %w", err)
+		return err
 	}
 	var found []string
-	for i := range list.Items {
-		if list.Items[i].GetName() == "espalier" {
-			found = append(found, list.Items[i].GetNamespace())
+	for _, d := range list {
+		if d.GetName() == "espalier" {
+			found = append(found, d.GetNamespace())
 		}
 	}
 	if len(found) == 0 {
@@ -186,7 +177,7 @@ func (c *Cluster) Release(ctx context.Context) (released int, unreadable []strin
 	}
 	var failed []error
 	for _, crd := range crds {
-		err := c.each(ctx, crd, func(resource schema.GroupVersionResource, o *unstructured.Unstructured) error {
+		err := c.eachOf(ctx, crd, func(resource schema.GroupVersionResource, o *unstructured.Unstructured) error {
 			ours := finalizersOf(o, isWritten(crd))
 			if len(ours) == 0 {
 				return nil
@@ -199,7 +190,7 @@ func (c *Cluster) Release(ctx context.Context) (released int, unreadable []strin
 			released++
 			return nil
 		})
-		var notListed *listError
+		var notListed *reader.ListError
 		if errors.As(err, &notListed) && !isWritten(crd) && ctx.Err() == nil {
 			unreadable = append(unreadable, err.Error())
 			continue
@@ -305,7 +296,7 @@ var objects = []struct {
 const selector = "app.kubernetes.io/part-of=espalier,app.kubernetes.io/name=espalier"
 
 func (c *Cluster) removeWebhook(ctx context.Context) error {
-	err := c.client.Resource(configurations).Delete(ctx, webhook.ConfigurationName, metav1.DeleteOptions{DryRun: c.dryRun})
+	err := c.Client.Resource(configurations).Delete(ctx, webhook.ConfigurationName, metav1.DeleteOptions{DryRun: c.dryRun})
 	if ignoreAbsent(err) != nil {
 		return fmt.Errorf("delete ValidatingWebhookConfiguration %s: %w", webhook.ConfigurationName, err)
 	}
@@ -315,12 +306,9 @@ func (c *Cluster) removeWebhook(ctx context.Context) error {
 // runsControllers reports whether the installation has Deployments or pods. The controllers may run outside of the cluster instead.
 func (c *Cluster) runsControllers(ctx context.Context) (bool, error) {
 	for _, resource := range []schema.GroupVersionResource{deployments, pods} {
-		list, err := c.client.Resource(resource).Namespace(c.namespace).List(ctx, metav1.ListOptions{LabelSelector: selector})
-		if ignoreAbsent(err) != nil {
-			return false, fmt.Errorf("list %s: %w", resource.Resource, err)
-		}
-		if err == nil && len(list.Items) > 0 {
-			return true, nil
+		list, err := c.List(ctx, reader.Query{Resource: resource, Namespace: c.namespace, Labels: selector, Max: 1})
+		if err != nil || len(list) > 0 {
+			return true, err
 		}
 	}
 	return false, nil
@@ -332,16 +320,16 @@ func (c *Cluster) stop(ctx context.Context) error {
 		return err
 	}
 	for {
-		list, err := c.client.Resource(pods).Namespace(c.namespace).List(ctx, metav1.ListOptions{LabelSelector: selector})
+		list, err := c.List(ctx, reader.Query{Resource: pods, Namespace: c.namespace, Labels: selector, Max: 1})
 		if err != nil {
-			return fmt.Errorf("list the pods of the controllers: %w", err)
+			return err
 		}
-		if len(list.Items) == 0 {
+		if len(list) == 0 {
 			break
 		}
 		select {
 		case <-ctx.Done():
-			return fmt.Errorf("%s has not ended", describePod(&list.Items[0]))
+			return fmt.Errorf("%s has not ended", describePod(list[0]))
 		case <-time.After(time.Second):
 		}
 	}
@@ -397,30 +385,23 @@ func (c *Cluster) removeAll(ctx context.Context, resource schema.GroupVersionRes
 	if in == inNamespace {
 		namespace = c.namespace
 	}
-	list, err := c.client.Resource(resource).Namespace(namespace).List(ctx, metav1.ListOptions{LabelSelector: selector})
-	if ignoreAbsent(err) != nil {
-		return fmt.Errorf("list %s: %w", resource.Resource, err)
-	} else if err != nil {
-		return nil
-	}
-	for i := range list.Items {
-		o := &list.Items[i]
+	return c.Each(ctx, reader.Query{Resource: resource, Namespace: namespace, Labels: selector}, func(o *unstructured.Unstructured) error {
 		if !c.isIn(in, o) {
-			continue
+			return nil
 		}
-		err := c.client.Resource(resource).Namespace(o.GetNamespace()).Delete(ctx, o.GetName(), metav1.DeleteOptions{PropagationPolicy: &policy, DryRun: c.dryRun})
+		err := c.Client.Resource(resource).Namespace(o.GetNamespace()).Delete(ctx, o.GetName(), metav1.DeleteOptions{PropagationPolicy: &policy, DryRun: c.dryRun})
 		if ignoreAbsent(err) != nil {
 			return fmt.Errorf("delete %s %s: %w", o.GetKind(), o.GetName(), err)
 		}
-	}
-	return nil
+		return nil
+	})
 }
 
 // removeRecords removes what the controllers have written for themselves, but not what a later
 // installation needs to know its objects again.
 func (c *Cluster) removeRecords(ctx context.Context) error {
 	secrets := schema.GroupVersionResource{Version: "v1", Resource: "secrets"}
-	if err := c.client.Resource(secrets).Namespace(c.namespace).Delete(ctx, webhook.SecretName, metav1.DeleteOptions{DryRun: c.dryRun}); ignoreAbsent(err) != nil {
+	if err := c.Client.Resource(secrets).Namespace(c.namespace).Delete(ctx, webhook.SecretName, metav1.DeleteOptions{DryRun: c.dryRun}); ignoreAbsent(err) != nil {
 		return fmt.Errorf("delete Secret %s: %w", webhook.SecretName, err)
 	}
 	names, err := c.leaseNames(ctx)
@@ -428,7 +409,7 @@ func (c *Cluster) removeRecords(ctx context.Context) error {
 		return err
 	}
 	for _, name := range names {
-		if err := c.client.Resource(leases).Namespace(c.namespace).Delete(ctx, name, metav1.DeleteOptions{DryRun: c.dryRun}); ignoreAbsent(err) != nil {
+		if err := c.Client.Resource(leases).Namespace(c.namespace).Delete(ctx, name, metav1.DeleteOptions{DryRun: c.dryRun}); ignoreAbsent(err) != nil {
 			return fmt.Errorf("delete Lease %s: %w", name, err)
 		}
 	}
@@ -458,77 +439,42 @@ func (c *Cluster) patch(ctx context.Context, resource schema.GroupVersionResourc
 	if err != nil {
 		return err
 	}
-	_, err = c.client.Resource(resource).Namespace(namespace).Patch(ctx, name, types.MergePatchType, raw,
+	_, err = c.Client.Resource(resource).Namespace(namespace).Patch(ctx, name, types.MergePatchType, raw,
 		metav1.PatchOptions{FieldManager: "espalier-uninstall", DryRun: c.dryRun})
 	return err
 }
 
-func (c *Cluster) crds(ctx context.Context) ([]*apiextensionsv1.CustomResourceDefinition, error) {
-	list, err := c.client.Resource(crdResource).List(ctx, metav1.ListOptions{})
-	if err != nil {
-		return nil, fmt.Errorf("list CustomResourceDefinitions: %w", err)
-	}
-	var out []*apiextensionsv1.CustomResourceDefinition
-	for i := range list.Items {
-		crd := &apiextensionsv1.CustomResourceDefinition{}
-		if err := runtime.DefaultUnstructuredConverter.FromUnstructured(list.Items[i].Object, crd); err != nil {
-			return nil, fmt.Errorf("decode CustomResourceDefinition %s: %w", list.Items[i].GetName(), err)
-		}
-		out = append(out, crd)
-	}
-	return out, nil
+func (c *Cluster) crds(ctx context.Context) (out []*apiextensionsv1.CustomResourceDefinition, err error) {
+	err = c.Each(ctx, reader.Query{Resource: crdResource}, func(o *unstructured.Unstructured) error {
+		decoded, err := crd.Decode(o)
+		out = append(out, decoded)
+		return err
+	})
+	return out, err
 }
 
-// listError is the error that the objects of a kind cannot be listed.
-type listError struct {
-	crd string
-	err error
-}
-
-func (e *listError) Error() string { return fmt.Sprintf("list %s: %v", e.crd, e.err) }
-func (e *listError) Unwrap() error { return e.err }
-
-// pageSize limits how many objects are in memory.
-const pageSize = 500
-
-// each calls do with the objects of a kind, in the version that they are stored in if possible: others may need a conversion.
-func (c *Cluster) each(ctx context.Context, kind *apiextensionsv1.CustomResourceDefinition,
+// eachOf calls do with the objects of a kind, in the version that they are stored in if possible: others may need a conversion.
+func (c *Cluster) eachOf(ctx context.Context, kind *apiextensionsv1.CustomResourceDefinition,
 	do func(schema.GroupVersionResource, *unstructured.Unstructured) error) error {
 	resource, served := readable(kind)
 	if !served {
-		return &listError{crd: kind.Name, err: errors.New("no version is served")}
+		return &reader.ListError{Resource: resource.GroupResource(), Err: errors.New("no version is served")}
 	}
-	options := metav1.ListOptions{Limit: pageSize}
-	for {
-		list, err := c.client.Resource(resource).List(ctx, options)
-		if ignoreAbsent(err) != nil {
-			return &listError{crd: kind.Name, err: err}
-		} else if err != nil {
-			return nil
-		}
-		for i := range list.Items {
-			if err := do(resource, &list.Items[i]); err != nil {
-				return err
-			}
-		}
-		if options.Continue = list.GetContinue(); options.Continue == "" {
-			return nil
-		}
-	}
+	return c.Each(ctx, reader.Query{Resource: resource}, func(o *unstructured.Unstructured) error { return do(resource, o) })
 }
 
 // readable is the resource in which the objects of a kind are read: in the version that they are stored in, if that is served. A
 // kind that serves no version has none.
 func readable(c *apiextensionsv1.CustomResourceDefinition) (resource schema.GroupVersionResource, served bool) {
-	version := crd.StorageVersion(c)
-	if !crd.Serves(c, version) {
-		i := slices.IndexFunc(c.Spec.Versions, func(v apiextensionsv1.CustomResourceDefinitionVersion) bool { return v.Served })
-		if i < 0 {
-			return schema.GroupVersionResource{}, false
-		}
-		version = c.Spec.Versions[i].Name
+	resource = schema.GroupVersionResource{Group: c.Spec.Group, Version: crd.StorageVersion(c), Resource: c.Spec.Names.Plural}
+	if crd.Serves(c, resource.Version) {
+		return resource, true
 	}
-	return schema.GroupVersionResource{Group: c.Spec.Group, Version: version, Resource: c.Spec.Names.Plural}, true
+	i := slices.IndexFunc(c.Spec.Versions, func(v apiextensionsv1.CustomResourceDefinitionVersion) bool { return v.Served })
+	if i >= 0 {
+		resource.Version = c.Spec.Versions[i].Name
+	}
+	return resource, i >= 0
 }
 
 // converts reports whether the webhook of the installation converts the objects of a kind.
@@ -586,7 +532,7 @@ func finalizersOf(o *unstructured.Unstructured, isOurKind bool) (out []string) {
 
 // ignoreAbsent drops the error that an object or a kind does not exist.
 func ignoreAbsent(err error) error {
-	if apierrors.IsNotFound(err) || meta.IsNoMatchError(err) {
+	if apierrors.IsNotFound(err) {
 		return nil
 	}
 	return err

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"maps"
 	"slices"
 	"strings"
 	"testing"
@@ -15,9 +16,12 @@ import (
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/runtime/schema"
+	fakediscovery "k8s.io/client-go/discovery/fake"
 	"k8s.io/client-go/dynamic/fake"
 	clienttesting "k8s.io/client-go/testing"
 	"sigs.k8s.io/yaml"
+
+	"github.com/espalier-dev/espalier/internal/observe/reader"
 )
 
 // installed is an installation in namespace ours, and objects of other namespaces and programs.
@@ -99,13 +103,18 @@ func newFake(t *testing.T, namespace, text string) (*Cluster, *fake.FakeDynamicC
 	client.PrependReactor("*", "*", func(action clienttesting.Action) (bool, runtime.Object, error) {
 		return isDryRun(action), nil, nil // as the API server, which the tracker of client-go is not
 	})
-	var served []*metav1.APIResourceList
+	served := map[string]*metav1.APIResourceList{}
 	for resource, list := range kinds {
-		served = append(served, &metav1.APIResourceList{GroupVersion: resource.GroupVersion().String(), APIResources: []metav1.APIResource{
-			{Name: resource.Resource, Kind: strings.TrimSuffix(list, "List"), Verbs: metav1.Verbs{"delete", "list"}},
-		}})
+		gv := resource.GroupVersion().String()
+		if served[gv] == nil {
+			served[gv] = &metav1.APIResourceList{GroupVersion: gv}
+		}
+		served[gv].APIResources = append(served[gv].APIResources, metav1.APIResource{
+			Name: resource.Resource, Kind: strings.TrimSuffix(list, "List"), Verbs: metav1.Verbs{"delete", "list"},
+		})
 	}
-	return &Cluster{client: client, namespace: namespace, discover: func() ([]*metav1.APIResourceList, error) { return served, nil }}, client
+	found := &fakediscovery.FakeDiscovery{Fake: &clienttesting.Fake{Resources: slices.Collect(maps.Values(served))}}
+	return &Cluster{Cluster: reader.NewFor(client, found), namespace: namespace}, client
 }
 
 func isDryRun(action clienttesting.Action) bool {

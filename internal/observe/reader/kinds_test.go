@@ -1,4 +1,4 @@
-package follow
+package reader
 
 import (
 	"slices"
@@ -24,7 +24,7 @@ func TestNearestKind(t *testing.T) {
 	}
 	for name, tc := range cases {
 		t.Run(name, func(t *testing.T) {
-			if got := nearestKind(tc.written, lists); got != tc.want {
+			if got := nearestKind(tc.written, flatten(lists)); got != tc.want {
 				t.Errorf("got %q, want %q", got, tc.want)
 			}
 		})
@@ -56,7 +56,7 @@ func TestAlternativesOfAKind(t *testing.T) {
 	}
 	for name, tc := range cases {
 		t.Run(name, func(t *testing.T) {
-			if got := alternatives(tc.written, tc.taken, lists); !slices.Equal(got, tc.want) {
+			if got := alternatives(tc.written, tc.taken, flatten(lists)); !slices.Equal(got, tc.want) {
 				t.Errorf("got %q, want %q", got, tc.want)
 			}
 		})
