@@ -156,8 +156,8 @@ spec: {revision: 1, account: "system:serviceaccount:kube-system:admin", snapshot
 	checkRefused(t, operator, file, "you may not use service account admin of namespace kube-system")
 }
 
-// TestAnImportDeletesNothingThatItDidNotCreate has objects in the cluster that the archive
-// describes as its own, and as being deleted.
+// TestAnImportDeletesNothingThatItDidNotCreate has an object in the cluster that the archive describes as being deleted, and one
+// that another client creates with the annotation of an import of the archive.
 func TestAnImportDeletesNothingThatItDidNotCreate(t *testing.T) {
 	s := suite.New(t)
 	const existing = `
@@ -167,43 +167,44 @@ metadata: {name: $ID-existing, annotations: {espalier.dev/import: import-$NS/%s}
 data: {a: b}
 `
 	s.Apply(t, fmt.Sprintf(existing, "before"))
-	uid := s.Get(t, environment, "", s.Name("existing")).GetUID()
-	ended := newArchive(t, s, strings.Replace(fmt.Sprintf(existing, "x"), "annotations: {", "annotations: {espalier.dev/export-deleting: Background, ", 1))
-	checkRefused(t, s.Config, ended, "an import deletes nothing that it has not created")
-	changed := newArchive(t, s, strings.Replace(fmt.Sprintf(existing, "x"), "a: b", "a: c", 1))
-	checkRefused(t, s.Config, changed, "differs in data.a")
+	deleting := newArchive(t, s, strings.Replace(fmt.Sprintf(existing, "x"), "annotations: {", "annotations: {espalier.dev/export-deleting: Background, ", 1))
+	checkRefused(t, s.Config, deleting, "EnvironmentConfig "+s.Name("existing")+" exists; an import overwrites nothing")
+	s.Delete(t, environment, "", s.Name("existing"))
 
-	file := newArchive(t, s, fmt.Sprintf(existing, "x")+`---
+	file := newArchive(t, s, `
 apiVersion: apiextensions.crossplane.io/v1beta1
 kind: EnvironmentConfig
-metadata: {name: $ID-new, ownerReferences: [{apiVersion: v1, kind: Namespace, name: $NS, uid: x}]}
+metadata: {name: $ID-a-new, ownerReferences: [{apiVersion: v1, kind: Namespace, name: $NS, uid: x}]}
 data: {a: b}
-`)
+---`+fmt.Sprintf(existing, "x"))
 	planned, err := newImport(t, s.Config, file).Plan(t.Context())
 	if err != nil {
 		t.Fatal(err)
 	}
-	want := []string{"keep   EnvironmentConfig " + s.Name("existing"), "create EnvironmentConfig " + s.Name("new")}
+	want := []string{"create EnvironmentConfig " + s.Name("a-new"), "create EnvironmentConfig " + s.Name("existing")}
 	if diff := cmp.Diff(want, texts(planned)); diff != "" {
 		t.Errorf("plan (-want +got):\n%s", diff)
 	}
-	if s.Get(t, environment, "", s.Name("new")) != nil {
+	if s.Get(t, environment, "", s.Name("a-new")) != nil {
 		t.Error("a dry run has created an object")
 	}
 	crash := testkit.NewCrash(2) // after the Hold and one object
 	if err := newImport(t, crash.Wrap(s.Config), file).Run(t.Context()); !errors.Is(err, testkit.ErrCrashed) {
 		t.Fatal(err)
 	}
-	if s.Get(t, environment, "", s.Name("new")) == nil {
+	if s.Get(t, environment, "", s.Name("a-new")) == nil {
 		t.Fatal("the import has created nothing before the crash")
 	}
+	s.Apply(t, fmt.Sprintf(existing, "before")) // by another client, meanwhile
+	uid := s.Get(t, environment, "", s.Name("existing")).GetUID()
 	if err := newImport(t, s.Config, file).Abort(t.Context()); err != nil {
 		t.Fatal(err)
 	}
 	if left := s.Get(t, environment, "", s.Name("existing")); left == nil || left.GetUID() != uid {
-		t.Error("the abort has deleted an object that existed before")
+		t.Error("the abort has deleted an object that another client created")
 	}
-	if s.Get(t, environment, "", s.Name("new")) != nil {
+	s.Delete(t, environment, "", s.Name("existing"))
+	if s.Get(t, environment, "", s.Name("a-new")) != nil {
 		t.Error("the abort has left an object that the import created")
 	}
 
@@ -216,7 +217,7 @@ data: {a: b}
 	if diff := cmp.Diff(want, texts(done)); diff != "" {
 		t.Errorf("run (-planned +done):\n%s", diff)
 	}
-	if refs := s.Get(t, environment, "", s.Name("new")).GetOwnerReferences(); len(refs) > 0 {
+	if refs := s.Get(t, environment, "", s.Name("a-new")).GetOwnerReferences(); len(refs) > 0 {
 		t.Errorf("the archive's owner references are %v", refs)
 	}
 }

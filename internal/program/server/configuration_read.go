@@ -81,6 +81,7 @@ func described(t reflect.Type) string {
 		return "a list of strings"
 	case reflect.Struct:
 		return "a map"
+	default:
+		return "a string"
 	}
-	return "a string"
 }
