@@ -108,19 +108,21 @@ func awaitEach(t *testing.T, w *testkit.Cluster, ns string, many int) {
 	t.Helper()
 	ctx, cancel := context.WithTimeout(t.Context(), 5*time.Minute)
 	defer cancel()
-	events, err := w.Resource(t, bucket, ns).Watch(ctx, metav1.ListOptions{})
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer events.Stop()
 	ready := map[string]struct{}{}
-	for event := range events.ResultChan() {
-		o, _ := event.Object.(*unstructured.Unstructured)
-		if o != nil && isSynced(1)(o) == nil && testkit.IsReady(o) == nil {
-			ready[o.GetName()] = struct{}{}
+	for ctx.Err() == nil { // the API server ends a watch when it serves the kind anew; the next one begins with all that exist
+		events, err := w.Resource(t, bucket, ns).Watch(ctx, metav1.ListOptions{})
+		if err != nil {
+			t.Fatal(err)
 		}
-		if len(ready) == many {
-			return
+		for event := range events.ResultChan() {
+			o, _ := event.Object.(*unstructured.Unstructured)
+			if o != nil && isSynced(1)(o) == nil && testkit.IsReady(o) == nil {
+				ready[o.GetName()] = struct{}{}
+			}
+			if len(ready) == many {
+				events.Stop()
+				return
+			}
 		}
 	}
 	t.Fatalf("%d of %d are ready", len(ready), many)
