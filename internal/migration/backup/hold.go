@@ -23,7 +23,10 @@ func (i *Import) createHold(ctx context.Context) error {
 		return err
 	}
 	live, err := holds.Create(ctx, i.newHold(archive.HoldName(i.File.Header.ID)), metav1.CreateOptions{FieldManager: Manager})
-	if err != nil {
+	switch {
+	case apierrors.IsAlreadyExists(err):
+		return fmt.Errorf("another process has begun this import: %w", err)
+	case err != nil:
 		return fmt.Errorf("create the Hold: %w", err)
 	}
 	i.hold, i.checked = live, time.Now()

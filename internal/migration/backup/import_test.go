@@ -394,7 +394,9 @@ func TestAnImportFindsWhatAnotherClientCreates(t *testing.T) {
 	}{
 		"another import of the file has begun": {
 			"create " + holdKey.String(), "{apiVersion: espalier.dev/v1alpha1, kind: Hold, metadata: {name: import-e1}, spec: {import: e1, holder: other}}",
-			apierrors.IsAlreadyExists, true,
+			func(err error) bool {
+				return apierrors.IsAlreadyExists(err) && strings.HasPrefix(err.Error(), "another process has begun this import: ")
+			}, true,
 		},
 		"an object exists": {
 			"create App dev/test", "{apiVersion: kro.run/v1alpha1, kind: App, metadata: {name: test, namespace: dev}}",
