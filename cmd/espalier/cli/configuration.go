@@ -141,7 +141,8 @@ func (c *configuration) addSimulated(cmd *cobra.Command) *pflag.FlagSet {
 	return flags
 }
 
-// simulatedDefaults are those of the controllers, except that ResourceGroups may define any kind: where they will be applied is unknown.
+// simulatedDefaults returns the controllers' defaults, except that ResourceGroups can define any kind: the cluster that they will
+// be applied to is unknown.
 func simulatedDefaults() server.ControllerConfiguration {
 	c := server.DefaultConfiguration()
 	c.ResourceGroups = server.ResourceGroups{}

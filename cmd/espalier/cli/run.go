@@ -31,7 +31,7 @@ func (c *configuration) simulated(output io.Writer) (server.ManagerOptions, erro
 	return options, addPrograms(&options.Functions, c.Functions, output)
 }
 
-// options are those of controllers that run in a cluster.
+// options returns the options of controllers that run in a cluster.
 func (c *configuration) options(config *rest.Config, log logr.Logger, output io.Writer) (server.ManagerOptions, error) {
 	options, err := c.simulated(output)
 	if err != nil {

@@ -78,7 +78,7 @@ type item struct {
 	// reconcile.
 	requested, active bool
 	request           request
-	// wrote has the writes of the reconcile in flight.
+	// wrote contains the writes of the reconcile in flight.
 	wrote    map[watch.Write]struct{}
 	failures int
 	delayed  *delayedRequest
@@ -89,7 +89,8 @@ type request struct {
 	priority watch.Priority
 	since    time.Time
 	causes   *tracing.Causes
-	// writes are those that a request during a reconcile of the key is made for, unless it must be met whoever made them.
+	// writes are the changes that caused a request during a reconcile of the key. The request is dropped if that reconcile has
+	// made all of them; one without writes is never dropped.
 	writes []watch.Write
 }
 

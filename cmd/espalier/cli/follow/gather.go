@@ -84,7 +84,7 @@ func lookupsBelow(k *reader.Kinds, o *unstructured.Unstructured, t reader.Target
 type tree struct {
 	*reader.Cluster
 	target reader.Target
-	// definitions are those of instances' kinds. Each is read once; one that cannot be read is nil, since a tree is
+	// definitions are the definitions of the instances' kinds. Each is read once; one that cannot be read is nil, because a tree is
 	// shown also without permission to read definitions.
 	definitions map[types.NamespacedName]*unstructured.Unstructured
 }
