@@ -20,16 +20,15 @@ import (
 )
 
 // act applies the steps that apply, inspects drift that is only reported, and deletes objects that may be recreated
-// after a rejected update. It reports whether that made new facts, which may let more resolve.
-func (r *Reconciler) act(ctx context.Context, s *reconcileState) (changed bool) {
-	results := make([]result, len(s.plan.Steps))
+// after a rejected update.
+func (r *Reconciler) act(ctx context.Context, s *subject, now round) (out outcome) {
+	results := make([]result, len(now.plan.Steps))
 	var work []func() error
-	for i := range s.plan.Steps {
-		step := s.plan.Steps[i]
+	for i, step := range now.plan.Steps {
 		do := r.apply
 		switch {
 		case len(step.InspectFields) > 0:
-			do = func(ctx context.Context, _ *reconcileState, step plan.Step) result { return r.inspectDrift(ctx, step) }
+			do = func(ctx context.Context, _ *subject, step plan.Step) result { return r.inspectDrift(ctx, step) }
 		case !step.Action.Applies():
 			continue
 		}
@@ -41,11 +40,27 @@ func (r *Reconciler) act(ctx context.Context, s *reconcileState) (changed bool) 
 		})
 	}
 	s.errs = append(s.errs, inParallel(work)...)
-	r.recreate(ctx, s, results)
+	out.recreating = r.recreate(ctx, s, now.plan.Steps, results)
+	out.problems = map[string]plan.Problem{}
 	for i, res := range results {
-		changed = r.noteResult(s, s.plan.Steps[i], res) || changed
+		step := now.plan.Steps[i]
+		problem, changed := r.noteResult(s, now, step, res)
+		if problem.Reason != "" {
+			out.problems[step.Node] = problem
+		}
+		out.changed = out.changed || changed
 	}
-	return changed
+	return out
+}
+
+// outcome is what a round has done.
+type outcome struct {
+	// changed says that there are new facts, which may let more resolve.
+	changed bool
+	// problems are why writes failed, by node.
+	problems map[string]plan.Problem
+	// recreating says that objects are to be recreated.
+	recreating bool
 }
 
 // maxParallelRequests bounds the requests that one reconcile makes in parallel.
@@ -98,7 +113,7 @@ type result struct {
 
 // apply carries out one step with one request. If an object with the name already exists, it
 // updates that object, provided it is the instance's or may be adopted.
-func (r *Reconciler) apply(ctx context.Context, s *reconcileState, step plan.Step) result {
+func (r *Reconciler) apply(ctx context.Context, s *subject, step plan.Step) result {
 	if problem := signingKeyProblem(step.Object); problem != nil {
 		return result{refused: problem}
 	}
@@ -127,7 +142,7 @@ func (r *Reconciler) apply(ctx context.Context, s *reconcileState, step plan.Ste
 }
 
 // update applies a step's object onto the incarnation that is there.
-func (r *Reconciler) update(ctx context.Context, s *reconcileState, step plan.Step, current *unstructured.Unstructured) result {
+func (r *Reconciler) update(ctx context.Context, s *subject, step plan.Step, current *unstructured.Unstructured) result {
 	current, err := r.transferManagedFields(ctx, s, current)
 	if kube.IsStale(err) {
 		return result{stale: true}
@@ -152,61 +167,58 @@ func (r *Reconciler) update(ctx context.Context, s *reconcileState, step plan.St
 	return result{answer: answer, err: err}
 }
 
-// noteResult turns the result of a step into facts for the next round, and reports whether any of
-// them are new.
-func (r *Reconciler) noteResult(s *reconcileState, step plan.Step, res result) bool {
+// noteResult remembers the result of a step. It returns the node's problem, if there is one, and whether there are new
+// facts for the next round.
+func (r *Reconciler) noteResult(s *subject, now round, step plan.Step, res result) (problem plan.Problem, changed bool) {
 	switch {
 	case res.answer != nil:
 		s.memory.noteGranted(step, res.answer)
 		if step.Action == plan.Correct {
-			s.memory.history.Contests = s.memory.history.Contests.WithCorrection(res.answer.GetUID(), step.LostFields, s.facts.Now)
+			s.memory.history.Contests = s.memory.history.Contests.WithCorrection(res.answer.GetUID(), step.LostFields, now.facts.Now)
 		}
-		return true
+		return problem, true
 	case res.inspection != nil:
 		s.memory.noteInspection(step.Current.GetUID(), *res.inspection)
-		return true
+		return problem, true
 	case res.conflict != nil:
 		s.setConflictObstacle(step, res.holder, *res.conflict)
-		return true
+		return res.conflict.Problem, true
 	case res.deleting != nil:
-		s.facts.Problems[step.Node] = *res.deleting
-		return true
+		return *res.deleting, true
 	case res.refused != nil:
-		s.facts.Problems[step.Node] = *res.refused
-		return true
+		return *res.refused, true
 	case res.holder != nil:
-		s.setObstacle(step.Node, res.holder, r.nameConflict(s, step.Node, res.holder, writersOf(res.holder)))
-		return true
+		problem = r.nameConflict(s, now.desired.Nodes, step.Node, res.holder, writersOf(res.holder))
+		s.memory.setObstacle(step.Node, res.holder, problem, nil)
+		return problem, true
 	case res.stale:
-		s.conflictAfter = reconcile.Conflict().RequeueAfter
-		return false
+		s.requeue(reconcile.Conflict().RequeueAfter) // unless an event shows why
+		return problem, false
 	case res.err == nil:
-		return false
+		return problem, false
 	}
 	if problem, missing := missingNamespace(step.Object, res.err); missing {
 		namespace := &unstructured.Unstructured{}
 		namespace.SetGroupVersionKind(plan.NamespaceKind)
 		namespace.SetName(step.Object.GetNamespace())
-		s.setObstacle(step.Node, namespace, problem)
-		return true
+		s.memory.setObstacle(step.Node, namespace, problem, nil)
+		return problem, true
 	}
 	if kube.IsKindTerminating(res.err) { // the event that says so comes later, and triggers a reconcile
-		s.facts.Problems[step.Node] = waitingForKind(terminatingKind(step.Object.GroupVersionKind())).Problem
-		return true
+		return waitingForKind(terminatingKind(step.Object.GroupVersionKind())).Problem, true
 	}
 	s.memory.writeUnanswered = s.memory.writeUnanswered || kube.IsOutcomeUnknown(res.err)
-	problem := problemOf(res.err)
+	problem = problemOf(res.err)
 	if step.Sensitive {
 		res.err = redacted(step, res.err)
 		problem.Message = res.err.Error()
 	}
-	s.errs = append(s.errs, fmt.Errorf("%s: %s: %w", step.Node, describeObject(step), res.err))
+	s.fail(fmt.Errorf("%s: %s: %w", step.Node, describeObject(step), res.err))
 	problem.Message = problemPrefix(step, problem.Reason) + problem.Message
 	if res.hint != "" {
 		problem.Message += "; " + res.hint
 	}
-	s.facts.Problems[step.Node] = problem
-	return true
+	return problem, true
 }
 
 // It names which item of a collection, and that an object which exists stays as it was.
@@ -228,7 +240,7 @@ func problemOf(err error) plan.Problem {
 }
 
 // The answer is in the cache when it returns.
-func (r *Reconciler) write(s *reconcileState, o *unstructured.Unstructured, do func() (*unstructured.Unstructured, error)) (*unstructured.Unstructured, error) {
+func (r *Reconciler) write(s *subject, o *unstructured.Unstructured, do func() (*unstructured.Unstructured, error)) (*unstructured.Unstructured, error) {
 	var cache Cache = r.Children
 	if o.GroupVersionKind() == r.Kind {
 		cache = r.Instances

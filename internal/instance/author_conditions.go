@@ -2,7 +2,6 @@ package instance
 
 import (
 	"slices"
-	"strings"
 
 	"github.com/espalier-dev/espalier/api/v1alpha1"
 	"github.com/espalier-dev/espalier/internal/condition"
@@ -16,20 +15,16 @@ var ownConditions = []string{
 	v1alpha1.InstanceOverridesIgnored,
 }
 
-// They are the dialect's own, or the author's instead. If one of the author's has no value, the instance is in error
-// and the condition stays as it was.
-func (s *reconcileState) authorConditions(before, own condition.Set, summary *plan.Summary, at Moment) condition.Set {
-	if s.desired.AuthorConditions == nil {
-		s.memory.dialectConditions = nil
-		return own
+// They are the dialect's own, or the author's instead. A condition of the author's that has no value stays as it was, and
+// is a problem.
+func (m *memory) authorConditions(of plan.Desired, before, own condition.Set, at Moment) (shown condition.Set, problems []string) {
+	if of.AuthorConditions == nil {
+		m.dialectConditions = nil
+		return own, nil
 	}
-	s.memory.dialectConditions = own
-	evaluated := s.desired.AuthorConditions(own)
-	if len(evaluated.Problems) > 0 {
-		summary.State = v1alpha1.InstanceError
-		s.desired.Results = append(s.desired.Results, plan.Result{Warning: true, Reason: "ConditionFailed", Message: strings.Join(evaluated.Problems, "; ")})
-	}
-	return replace(before, evaluated, at)
+	m.dialectConditions = own
+	evaluated := of.AuthorConditions(own)
+	return replace(before, evaluated, at), evaluated.Problems
 }
 
 func replace(before condition.Set, evaluated plan.AuthorConditions, at Moment) condition.Set {

@@ -18,9 +18,20 @@ import (
 // may have permissions in single namespaces only: kinds are watched in the namespaces where the instance has children
 // or is going to have them. For other definitions one watch of a kind, in all namespaces, serves all instances.
 
+// childNamespaces is what one reconcile knows of namespaces.
+type childNamespaces struct {
+	// desired are the namespaces of desired objects, as far as the inventory had not recorded them when they were first
+	// desired.
+	desired map[string]struct{}
+	// recordedBy is the revision of the instance that the recorded namespaces were last read from.
+	recordedBy *unstructured.Unstructured
+	// states are the namespaces that were read.
+	states map[string]namespaceState
+}
+
 // The namespaces are sorted; there are none if the children are looked for in all, or if the kind has none. A kind that
 // is not served counts as namespaced: its watch waits for it.
-func (r *Reconciler) childNamespaces(ctx context.Context, s *reconcileState, gvk schema.GroupVersionKind) []string {
+func (r *Reconciler) childNamespaces(ctx context.Context, s *subject, gvk schema.GroupVersionKind) []string {
 	if r.Definition.Namespace == "" {
 		return nil
 	}
@@ -33,7 +44,7 @@ func (r *Reconciler) childNamespaces(ctx context.Context, s *reconcileState, gvk
 	}
 	all := map[string]struct{}{}
 	maps.Copy(all, recorded)
-	maps.Copy(all, s.desiredNamespaces)
+	maps.Copy(all, s.namespaces.desired)
 	own := s.key.Namespace
 	if own == "" {
 		own = r.Definition.Namespace // a cluster-scoped instance has children where they say
@@ -44,11 +55,11 @@ func (r *Reconciler) childNamespaces(ctx context.Context, s *reconcileState, gvk
 
 // They do not include the instance's own. They are unknown if another writer has changed the inventory, and this
 // process has not read it before.
-func (r *Reconciler) recordedNamespaces(s *reconcileState) (namespaces map[string]struct{}, known bool) {
-	if s.namespacesOf != s.instance && s.owner.IsIntact(s.instance) {
+func (r *Reconciler) recordedNamespaces(s *subject) (namespaces map[string]struct{}, known bool) {
+	if s.namespaces.recordedBy != s.instance && s.owner.IsIntact(s.instance) {
 		s.memory.rememberNamespaces(s.owner.Recorded(s.instance).Namespaces)
 	}
-	s.namespacesOf = s.instance
+	s.namespaces.recordedBy = s.instance
 	return s.memory.namespaces, s.memory.namespaces != nil
 }
 
@@ -60,7 +71,7 @@ func (m *memory) rememberNamespaces(recorded map[string]struct{}) {
 	m.namespaces = all
 }
 
-func (r *Reconciler) readLabelled(ctx context.Context, s *reconcileState, lease Lease, gvk schema.GroupVersionKind) ([]*unstructured.Unstructured,
+func (r *Reconciler) readLabelled(ctx context.Context, s *subject, lease Lease, gvk schema.GroupVersionKind) ([]*unstructured.Unstructured,
 	watch.State) {
 	namespaces := r.childNamespaces(ctx, s, gvk)
 	if namespaces == nil {
@@ -77,7 +88,7 @@ func (r *Reconciler) readLabelled(ctx context.Context, s *reconcileState, lease 
 	return found, r.withHint(s, state)
 }
 
-func (r *Reconciler) watchLabelled(ctx context.Context, s *reconcileState, lease Lease, gvk schema.GroupVersionKind) {
+func (r *Reconciler) watchLabelled(ctx context.Context, s *subject, lease Lease, gvk schema.GroupVersionKind) {
 	if namespaces := r.childNamespaces(ctx, s, gvk); namespaces != nil {
 		lease.ChildrenIn(gvk, namespaces, s.owner.ID())
 		return
@@ -88,35 +99,35 @@ func (r *Reconciler) watchLabelled(ctx context.Context, s *reconcileState, lease
 // observeFurtherNamespaces reads the children again if the composer has named objects in
 // namespaces that were not looked at, and reports whether it has: an object there may be the
 // instance's already.
-func (r *Reconciler) observeFurtherNamespaces(ctx context.Context, s *reconcileState) (found bool) {
+func (r *Reconciler) observeFurtherNamespaces(ctx context.Context, s *subject, o *observation) (found bool) {
 	if r.Definition.Namespace == "" {
 		return false
 	}
 	recorded, _ := r.recordedNamespaces(s)
-	for _, node := range s.desired.Nodes {
+	for _, node := range o.desired.Nodes {
 		if node.External || node.Object == nil || node.Object.GetNamespace() == "" || node.Object.GetNamespace() == s.key.Namespace {
 			continue
 		}
 		namespace := node.Object.GetNamespace()
 		_, isRecorded := recorded[namespace]
-		if _, isDesired := s.desiredNamespaces[namespace]; isRecorded || isDesired {
+		if _, isDesired := s.namespaces.desired[namespace]; isRecorded || isDesired {
 			continue
 		}
-		if s.desiredNamespaces == nil {
-			s.desiredNamespaces = map[string]struct{}{}
+		if s.namespaces.desired == nil {
+			s.namespaces.desired = map[string]struct{}{}
 		}
-		s.desiredNamespaces[namespace] = struct{}{}
+		s.namespaces.desired[namespace] = struct{}{}
 		found = true
 	}
 	if found {
-		r.observeChildren(ctx, s)
+		r.observeChildren(ctx, s, o)
 	}
 	return found
 }
 
 // The inventory must not be written: the namespaces of children are unknown, and not all children can be read.
-func (r *Reconciler) lostNamespaces(s *reconcileState) plan.Problem {
-	if r.Definition.Namespace == "" || len(s.unreadKinds) == 0 {
+func (r *Reconciler) lostNamespaces(s *subject, unread []schema.GroupKind) plan.Problem {
+	if r.Definition.Namespace == "" || len(unread) == 0 {
 		return plan.Problem{}
 	}
 	if _, known := r.recordedNamespaces(s); known {
@@ -125,12 +136,12 @@ func (r *Reconciler) lostNamespaces(s *reconcileState) plan.Problem {
 	return plan.Problem{
 		Reason: plan.Unavailable,
 		Message: fmt.Sprintf("another writer has modified the inventory (%s, %s): the instance's objects are looked for in all namespaces, and %s cannot be read there; nothing is changed. Restore the annotations, or let the service account list and watch the kinds in all namespaces",
-			v1alpha1.ApplySetNamespacesAnnotation, v1alpha1.ApplySetHashAnnotation, s.unreadKinds[0].String()),
+			v1alpha1.ApplySetNamespacesAnnotation, v1alpha1.ApplySetHashAnnotation, unread[0].String()),
 	}
 }
 
 // withHint adds to a forbidden state how its permissions are granted.
-func (r *Reconciler) withHint(s *reconcileState, state watch.State) watch.State {
+func (r *Reconciler) withHint(s *subject, state watch.State) watch.State {
 	if state.Reason == watch.Forbidden {
 		state.Message += r.grantHint(s.key.Namespace)
 	}

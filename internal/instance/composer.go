@@ -57,9 +57,11 @@ type ClusterState interface {
 
 // clusterState reads through the lease of one reconcile.
 type clusterState struct {
-	r   *Reconciler
-	s   *reconcileState
-	ctx context.Context // of the reconcile
+	r     *Reconciler
+	s     *subject
+	o     *observation
+	round int
+	ctx   context.Context // of the reconcile
 }
 
 func (c clusterState) Object(need plan.Need) plan.Lookup {
@@ -67,7 +69,7 @@ func (c clusterState) Object(need plan.Need) plan.Lookup {
 	lookup := plan.Lookup{Object: found, Unreadable: unavailability(need.Kind, state)}
 	if lookup.Unreadable != nil {
 		lookup.Object = nil
-		c.s.facts.UnreadableKinds = append(c.s.facts.UnreadableKinds, *lookup.Unreadable)
+		c.o.facts.UnreadableKinds = append(c.o.facts.UnreadableKinds, *lookup.Unreadable)
 	}
 	return lookup
 }
@@ -75,7 +77,7 @@ func (c clusterState) Object(need plan.Need) plan.Lookup {
 func (c clusterState) Matching(kind schema.GroupVersionKind, namespace string, selector labels.Selector) ([]*unstructured.Unstructured, *plan.Unreadable) {
 	found, state := c.s.lease.Matching(kind, namespace, selector)
 	if unreadable := unavailability(kind, state); unreadable != nil {
-		c.s.facts.UnreadableKinds = append(c.s.facts.UnreadableKinds, *unreadable)
+		c.o.facts.UnreadableKinds = append(c.o.facts.UnreadableKinds, *unreadable)
 		return nil, unreadable
 	}
 	return found, nil
@@ -99,7 +101,7 @@ func (c clusterState) Namespaced(kind schema.GroupVersionKind) (namespaced, know
 	return resource.Namespaced, err == nil
 }
 
-func (c clusterState) Round() int { return c.s.round }
+func (c clusterState) Round() int { return c.round }
 
 func (c clusterState) Keys() inventory.Keys { return c.r.Keys }
 

@@ -35,13 +35,13 @@ func (r *Reconciler) deletedDespiteFinalizers(key object.Key) *unstructured.Unst
 // its finalizer: it was deleted while the finalizer was being added. There is no status to report to. The garbage
 // collector takes none of the children, because they have another owner as well.
 func (r *Reconciler) tearDownDeletedDespiteFinalizers(ctx context.Context, key object.Key, gone *unstructured.Unstructured) reconcile.Result {
-	s := &reconcileState{key: key, instance: gone, owner: r.ownerOf(gone), memory: r.memories.of(key, gone.GetUID())}
+	s := &subject{key: key, instance: gone, owner: r.ownerOf(gone), memory: r.memories.of(key, gone.GetUID())}
 	s.memory.policy = report.Background
 	remains, err := r.observeRemains(ctx, s)
 	if err != nil {
 		return reconcile.Fail(err)
 	}
-	removal := plan.Teardown(remains)
+	removal := plan.Teardown(remains.Remaining)
 	if removal.Done {
 		if out := r.findUnansweredWrites(ctx, s); out.IsFinal() {
 			return out
@@ -51,7 +51,7 @@ func (r *Reconciler) tearDownDeletedDespiteFinalizers(ctx context.Context, key o
 	}
 	logr.FromContextOrDiscard(ctx).V(1).Info("the instance was deleted despite its finalizer; removing its children", "children", len(remains.Children))
 	r.executeRemoval(ctx, s, removal.RemovalStep, r.deleteChild)
-	if err := errors.Join(append(s.errs, s.lookupErr)...); err != nil {
+	if err := errors.Join(append(s.errs, remains.lookupErr)...); err != nil {
 		return reconcile.Fail(err)
 	}
 	return requeue(removal.Retry)

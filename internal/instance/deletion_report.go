@@ -12,6 +12,7 @@ import (
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 
 	"github.com/espalier-dev/espalier/api/v1alpha1"
+	"github.com/espalier-dev/espalier/internal/instance/inventory"
 	"github.com/espalier-dev/espalier/internal/instance/plan"
 	"github.com/espalier-dev/espalier/internal/instance/report"
 	"github.com/espalier-dev/espalier/internal/kube"
@@ -23,13 +24,13 @@ import (
 // reportDeletion writes the progress of the deletion to the status, if it is new, and records
 // events of transitions. A status that the server keeps rejecting must not block the deletion:
 // it continues without the report.
-func (r *Reconciler) reportDeletion(ctx context.Context, s *reconcileState, removal plan.Removal) reconcile.Result {
+func (r *Reconciler) reportDeletion(ctx context.Context, s *subject, remains remnants, removal plan.Removal) reconcile.Result {
 	before := s.reportedStatus()
 	now := r.Now()
 	status := report.Status{State: r.Dialect.State(v1alpha1.InstanceDeleting), Deletion: &removal.Deletion}
 	at := Moment{now, s.instance.GetGeneration()}
 	status.ObservedGeneration = at.Generation
-	status.Conditions = markIgnoredOverrides(r.Dialect.DeletionConditions(before.Conditions, removal, at), s.ignored, at)
+	status.Conditions = markIgnoredOverrides(r.Dialect.DeletionConditions(before.Conditions, removal, at), remains.ignored, at)
 	author, _, _ := unstructured.NestedMap(s.instance.Object, "status")
 	revision := s.instance.GetResourceVersion()
 	out := r.writeStatus(ctx, s, status.Render(author, r.statusFields(s)))
@@ -50,7 +51,7 @@ func (r *Reconciler) reportDeletion(ctx context.Context, s *reconcileState, remo
 	}
 	if s.instance.GetResourceVersion() != revision {
 		s.memory.deletionHistory.ReportedAt, s.memory.deletion = now, &removal.Deletion
-		r.recordBlockers(ctx, s, before, removal)
+		r.recordBlockers(ctx, s, remains.Defaults, before, removal)
 		r.recordIgnoredOverrides(s, before.Conditions, status.Conditions)
 	}
 	return reconcile.Result{}
@@ -60,7 +61,7 @@ func (r *Reconciler) reportDeletion(ctx context.Context, s *reconcileState, remo
 const statusDelay = time.Minute
 
 // A field counts only as far as the schema is known.
-func (r *Reconciler) statusFields(s *reconcileState) report.FieldSet {
+func (r *Reconciler) statusFields(s *subject) report.FieldSet {
 	if s.memory.statusTooNarrow {
 		return report.FieldSet{}
 	}
@@ -72,7 +73,7 @@ func (r *Reconciler) statusFields(s *reconcileState) report.FieldSet {
 
 // recordBlockers records events, each once, of what may need an action of a user: blockers, and
 // objects that were left behind.
-func (r *Reconciler) recordBlockers(ctx context.Context, s *reconcileState, before report.Status, removal plan.Removal) {
+func (r *Reconciler) recordBlockers(ctx context.Context, s *subject, defaults inventory.Defaults, before report.Status, removal plan.Removal) {
 	current, previous := removal.Deletion, report.Deletion{}
 	if before.Deletion != nil {
 		previous = *before.Deletion
@@ -82,7 +83,7 @@ func (r *Reconciler) recordBlockers(ctx context.Context, s *reconcileState, befo
 			r.Events.Event(s.instance, telemetry.Warning, "DeletionBlocked", blockerText(b))
 		}
 	}
-	r.recordLeftBehind(ctx, s, report.NewBlockers(previous.LeftBehind, current.LeftBehind))
+	r.recordLeftBehind(ctx, s, defaults, report.NewBlockers(previous.LeftBehind, current.LeftBehind))
 	if stalled, _ := before.Conditions.Get(v1alpha1.InstanceStalled); removal.Stalled && stalled.Reason != DeletionTimeout {
 		r.Events.Event(s.instance, telemetry.Warning, DeletionTimeout, plan.DeletionMessage(removal))
 	}
@@ -90,10 +91,10 @@ func (r *Reconciler) recordBlockers(ctx context.Context, s *reconcileState, befo
 
 // recordLeftBehind records events of objects that were left behind, and of the setting that
 // requested it.
-func (r *Reconciler) recordLeftBehind(ctx context.Context, s *reconcileState, left []report.Blocker) {
+func (r *Reconciler) recordLeftBehind(ctx context.Context, s *subject, defaults inventory.Defaults, left []report.Blocker) {
 	byCause := map[string][]string{}
 	for _, b := range left {
-		cause := plan.ReleaseReason(s.instance, s.facts.Defaults.Overrides, b)
+		cause := plan.ReleaseReason(s.instance, defaults.Overrides, b)
 		byCause[cause] = append(byCause[cause], blockerText(b))
 	}
 	for _, cause := range slices.Sorted(maps.Keys(byCause)) {
@@ -123,7 +124,7 @@ func listed(objects []*unstructured.Unstructured) string {
 
 // annotatedBy names the manager that set an annotation of the instance, as far as its managed
 // fields show it; without an annotation it was the definition.
-func (r *Reconciler) annotatedBy(ctx context.Context, s *reconcileState, annotation string) string {
+func (r *Reconciler) annotatedBy(ctx context.Context, s *subject, annotation string) string {
 	if annotation == "" {
 		return "the definition (spec.deletion.forceAfter)"
 	}

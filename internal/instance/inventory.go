@@ -16,19 +16,18 @@ import (
 )
 
 // It writes the finalizer, the labels and the inventory in one write, before the first child is created.
-func (r *Reconciler) recordInventory(ctx context.Context, s *reconcileState) reconcile.Result {
-	if problem := r.lostNamespaces(s); problem.Reason != "" {
-		if out := s.awaitFirstLists(r.Now()); out.IsFinal() {
+func (r *Reconciler) recordInventory(ctx context.Context, s *subject, now round) reconcile.Result {
+	if problem := r.lostNamespaces(s, now.unread); problem.Reason != "" {
+		if out := r.awaitFirstLists(s, now.facts); out.IsFinal() {
 			return out
 		}
-		s.inventoryProblem = problem
-		return r.report(ctx, s)
+		return r.report(ctx, s, findings{round: now, inventoryProblem: problem})
 	}
-	settled := s.plan.Settled && len(s.plan.Prune) == 0
-	wanted := plan.WantedInventory(s.composer.ChildKinds(), s.desired.Nodes, s.plan.Steps, s.facts.Owned, s.key.Namespace)
-	next := inventory.Next(s.owner.Recorded(s.instance), wanted, s.unreadKinds, settled)
+	settled := now.plan.Settled && len(now.plan.Prune) == 0
+	wanted := plan.WantedInventory(s.composer.ChildKinds(), now.desired.Nodes, now.plan.Steps, now.facts.Owned, s.key.Namespace)
+	next := inventory.Next(s.owner.Recorded(s.instance), wanted, now.unread, settled)
 	metadata := inventory.MetadataOf(s.owner, next, s.composer.Defaults())
-	metadata.Fields = s.desired.Fields
+	metadata.Fields = now.desired.Fields
 	rewrite, out := r.transferInstanceFields(ctx, s)
 	if out.IsFinal() {
 		return out
@@ -44,29 +43,29 @@ func (r *Reconciler) recordInventory(ctx context.Context, s *reconcileState) rec
 			return reconcile.Conflict()
 		}
 		if err != nil {
-			return r.reportInventoryError(ctx, s, fmt.Errorf("write finalizer, labels and inventory: %w", err))
+			return r.reportInventoryError(ctx, s, now, fmt.Errorf("write finalizer, labels and inventory: %w", err))
 		}
-		s.setInstance(recorded)
+		s.instance = recorded
 		if last := r.Instances.DeletedDespiteFinalizers(r.Kind, s.key.Namespace, s.key.Name); last != nil && last.GetUID() != recorded.GetUID() {
 			r.Instances.ForgetDeletedDespiteFinalizers(r.Kind, s.key.Namespace, s.key.Name) // what the former incarnation has left is this one's
 		}
 	}
 	s.memory.namespaces = next.Namespaces
-	return r.retireFinalizers(ctx, s, metadata.Finalizer)
+	return r.retireFinalizers(ctx, s, now, metadata.Finalizer)
 }
 
 // transferInstanceFields transfers the managed fields that a former engine has left on the instance itself. It reports
 // whether the metadata is to be applied again, so our manager owns nothing else. An instance that can't be written now
 // is reconciled all the same.
-func (r *Reconciler) transferInstanceFields(ctx context.Context, s *reconcileState) (rewrite bool, out reconcile.Result) {
+func (r *Reconciler) transferInstanceFields(ctx context.Context, s *subject) (rewrite bool, out reconcile.Result) {
 	transferred, err := r.transferManagedFields(ctx, s, s.instance)
 	switch {
 	case kube.IsStale(err):
 		return false, reconcile.Conflict()
 	case err != nil:
-		s.errs = append(s.errs, fmt.Errorf("transfer the instance's managed fields: %w", err))
+		s.fail(fmt.Errorf("transfer the instance's managed fields: %w", err))
 	case transferred != s.instance:
-		s.setInstance(transferred)
+		s.instance = transferred
 		rewrite = r.Definition.Dialect == object.GraphDialect // other dialects merge what is missing
 	}
 	return rewrite, reconcile.Result{}
@@ -74,8 +73,8 @@ func (r *Reconciler) transferInstanceFields(ctx context.Context, s *reconcileSta
 
 // It ends the reconcile. No resource is created for it, the status says so, and the write is retried: no event shows
 // when it is possible.
-func (r *Reconciler) reportInventoryError(ctx context.Context, s *reconcileState, err error) reconcile.Result {
-	if s.awaitFirstLists(r.Now()).IsFinal() {
+func (r *Reconciler) reportInventoryError(ctx context.Context, s *subject, now round, err error) reconcile.Result {
+	if r.awaitFirstLists(s, now.facts).IsFinal() {
 		return reconcile.Fail(err) // what the instance consists of is still being read
 	}
 	problem := problemOf(err)
@@ -83,18 +82,12 @@ func (r *Reconciler) reportInventoryError(ctx context.Context, s *reconcileState
 	if problem.Reason == plan.Forbidden {
 		problem.Message += r.grantHint(s.key.Namespace)
 	}
-	s.inventoryProblem = problem
-	s.errs = append(s.errs, err)
-	return r.report(ctx, s)
-}
-
-func (s *reconcileState) setInstance(instance *unstructured.Unstructured) {
-	s.instance = instance
-	s.facts.Instance = instance
+	s.fail(err)
+	return r.report(ctx, s, findings{round: now, inventoryProblem: problem})
 }
 
 // They are of former incarnations of the definition: no other controller removes them.
-func (r *Reconciler) retireFinalizers(ctx context.Context, s *reconcileState, current string) reconcile.Result {
+func (r *Reconciler) retireFinalizers(ctx context.Context, s *subject, now round, current string) reconcile.Result {
 	retired := inventory.FormerFinalizers(s.instance, current)
 	if len(retired) == 0 {
 		return reconcile.Result{}
@@ -107,8 +100,8 @@ func (r *Reconciler) retireFinalizers(ctx context.Context, s *reconcileState, cu
 		return reconcile.Conflict()
 	}
 	if err != nil {
-		return r.reportInventoryError(ctx, s, fmt.Errorf("retire finalizers %v: %w", retired, err))
+		return r.reportInventoryError(ctx, s, now, fmt.Errorf("retire finalizers %v: %w", retired, err))
 	}
-	s.setInstance(left)
+	s.instance = left
 	return reconcile.Result{}
 }

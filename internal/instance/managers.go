@@ -16,7 +16,7 @@ import (
 
 // transferManagedFields gives what managers of a former engine own of an object to ours, if there is anything, so the
 // next apply removes what isn't wanted any more. Otherwise it makes no request.
-func (r *Reconciler) transferManagedFields(ctx context.Context, s *reconcileState, o *unstructured.Unstructured) (*unstructured.Unstructured, error) {
+func (r *Reconciler) transferManagedFields(ctx context.Context, s *subject, o *unstructured.Unstructured) (*unstructured.Unstructured, error) {
 	if !managedfields.NeedsTransfer(o) {
 		return o, nil
 	}

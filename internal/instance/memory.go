@@ -165,16 +165,16 @@ func (m *memory) noteDecisions(p plan.Plan, now time.Time) {
 	}
 }
 
-func (s *reconcileState) forgetGone() {
-	if len(s.facts.UnreadableOwned) > 0 {
+func (m *memory) forgetGone(last round) {
+	if len(last.facts.UnreadableOwned) > 0 {
 		return
 	}
-	m, there := s.memory, uidsOf(slices.Collect(maps.Values(s.facts.Owned))...)
+	there := uidsOf(slices.Collect(maps.Values(last.facts.Owned))...)
 	maps.DeleteFunc(m.history.Refusals, func(child types.UID, _ plan.RefusedApply) bool { return !there[child] })
 	maps.DeleteFunc(m.observed, func(child types.UID, _ *unstructured.Unstructured) bool { return !there[child] })
 	maps.DeleteFunc(m.history.Inspections, func(child types.UID, _ plan.Inspection) bool { return !there[child] })
-	if s.desired.Problem.Reason == "" { // else there may be further nodes
-		m.forgetProved(s.desired.Nodes, s.plan.Steps, there)
+	if last.desired.Problem.Reason == "" { // else there may be further nodes
+		m.forgetProved(last.desired.Nodes, last.plan.Steps, there)
 	}
 }
 

@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"context"
 	"fmt"
+	"maps"
 	"slices"
 	"time"
 
@@ -24,40 +25,56 @@ import (
 // observe gathers facts, from caches alone, and composes what the instance should consist of. A
 // watch is declared before the read that it keeps fresh. Composing may name further objects to
 // read; it is repeated until it names no new one.
-func (r *Reconciler) observe(ctx context.Context, s *reconcileState) error {
-	s.facts.Instance, s.facts.Defaults = s.instance, s.composer.Defaults()
-	s.facts.Now, s.facts.Limits = r.Now(), r.Limits.Limits
-	s.facts.External = map[plan.Need]plan.Lookup{}
-	s.facts.UnreadableKinds = nil
-	if s.facts.Problems == nil {
-		s.facts.Problems = map[string]plan.Problem{}
-	}
-	r.observeChildren(ctx, s)
-	r.observeObstacles(s)
+func (r *Reconciler) observe(ctx context.Context, s *subject, n int, before round) (observation, error) {
+	o := observation{facts: plan.Facts{
+		Instance: s.instance, Defaults: s.composer.Defaults(), Now: r.Now(), Limits: r.Limits.Limits, Cost: before.facts.Cost,
+		External: map[plan.Need]plan.Lookup{}, Problems: map[string]plan.Problem{}, Waits: reportedWaits(s.instance),
+	}}
+	maps.Copy(o.facts.Waits, s.memory.waitingSince)
+	maps.Copy(o.facts.Problems, before.facts.Problems)
+	maps.Copy(o.facts.Problems, before.outcome.problems)
+	r.observeChildren(ctx, s, &o)
+	r.observeObstacles(s, &o, before.desired.Nodes, n == 0)
 	for {
-		desired, err := s.composer.Compose(ctx, s.facts, clusterState{r, s, ctx})
+		desired, err := s.composer.Compose(ctx, o.facts, clusterState{r, s, &o, n, ctx})
 		if err != nil {
-			return fmt.Errorf("compose: %w", err)
+			return o, fmt.Errorf("compose: %w", err)
 		}
-		s.desired, s.facts.Cost = desired, desired.Cost
-		needed, further := r.observeNeeds(s), r.observeFurtherNamespaces(ctx, s)
-		if found := r.observeFurtherKinds(ctx, s); !needed && !further && !found {
+		o.desired, o.facts.Cost = desired, desired.Cost
+		needed, further := r.observeNeeds(s, &o), r.observeFurtherNamespaces(ctx, s, &o)
+		if found := r.observeFurtherKinds(ctx, s, &o); !needed && !further && !found {
 			break
 		}
 	}
-	r.countExceeded(s.desired)
-	s.forgetObstacles()
-	if s.desired.Failure != nil {
-		s.errs = append(s.errs, s.desired.Failure)
+	r.countExceeded(o.desired)
+	s.forgetObstacles(&o)
+	if o.desired.Failure != nil {
+		s.fail(o.desired.Failure)
 	}
-	return nil
+	return o, nil
+}
+
+// observation is what a round has observed, and what the instance should consist of according to it.
+type observation struct {
+	facts   plan.Facts
+	desired plan.Desired
+	// kinds are the kinds whose children have been looked for, and unread the kinds of those that cannot be read now.
+	kinds  map[schema.GroupKind]bool
+	unread []schema.GroupKind
+	// lookupErr is why a recorded kind cannot be looked up.
+	lookupErr error
+}
+
+func (o *observation) cannotRead(gvk schema.GroupVersionKind, why plan.Unreadable) {
+	o.unread = append(o.unread, gvk.GroupKind())
+	o.facts.UnreadableOwned[gvk] = why
 }
 
 // They are of every kind that the instance consists of now, or did before.
-func (r *Reconciler) observeChildren(ctx context.Context, s *reconcileState) {
-	s.facts.Owned = map[string][]*unstructured.Unstructured{}
-	s.facts.UnreadableOwned = map[schema.GroupVersionKind]plan.Unreadable{}
-	s.unreadKinds, s.lookupErr = nil, nil
+func (r *Reconciler) observeChildren(ctx context.Context, s *subject, o *observation) {
+	o.facts.Owned = map[string][]*unstructured.Unstructured{}
+	o.facts.UnreadableOwned = map[schema.GroupVersionKind]plan.Unreadable{}
+	o.unread, o.lookupErr = nil, nil
 	kinds := s.composer.ChildKinds()
 	known := map[schema.GroupKind]bool{}
 	for _, gvk := range kinds {
@@ -70,22 +87,21 @@ func (r *Reconciler) observeChildren(ctx context.Context, s *reconcileState) {
 		gvk, availability, err := r.Kinds.Availability(ctx, gk)
 		switch {
 		case err != nil:
-			s.unreadKinds = append(s.unreadKinds, gk)
-			s.facts.UnreadableOwned[gk.WithVersion("")] = plan.Unreadable{Problem: plan.Problem{Reason: plan.Unavailable, Message: err.Error()}}
-			s.lookupErr = err
+			o.cannotRead(gk.WithVersion(""), plan.Unreadable{Problem: plan.Problem{Reason: plan.Unavailable, Message: err.Error()}})
+			o.lookupErr = err
 		case availability != kube.Gone:
 			kinds = append(kinds, gvk)
 		}
 	}
-	s.observedKinds = make(map[schema.GroupKind]bool, len(kinds))
+	o.kinds = make(map[schema.GroupKind]bool, len(kinds))
 	for _, gvk := range kinds {
-		r.observeKind(ctx, s, gvk)
+		r.observeKind(ctx, s, o, gvk)
 	}
-	r.observeReferences(s)
+	r.observeReferences(s, o)
 }
 
-func (r *Reconciler) observeKind(ctx context.Context, s *reconcileState, gvk schema.GroupVersionKind) bool {
-	s.observedKinds[gvk.GroupKind()] = true
+func (r *Reconciler) observeKind(ctx context.Context, s *subject, o *observation, gvk schema.GroupVersionKind) bool {
+	o.kinds[gvk.GroupKind()] = true
 	children, state := r.readChildren(ctx, s, gvk)
 	unreadable := unavailability(gvk, state)
 	switch {
@@ -97,31 +113,30 @@ func (r *Reconciler) observeKind(ctx context.Context, s *reconcileState, gvk sch
 		unreadable = waitingForKind(recompiled)
 	}
 	if unreadable != nil {
-		s.unreadKinds = append(s.unreadKinds, gvk.GroupKind())
-		s.facts.UnreadableOwned[gvk] = *unreadable
+		o.cannotRead(gvk, *unreadable)
 	}
 	for _, child := range children {
-		s.addOwned(inventory.Node(child), child)
+		o.addOwned(s.memory, inventory.Node(child), child)
 	}
 	return len(children) > 0
 }
 
 // Objects that only have the label of one are left out.
-func (r *Reconciler) readChildren(ctx context.Context, s *reconcileState, gvk schema.GroupVersionKind) ([]*unstructured.Unstructured, watch.State) {
+func (r *Reconciler) readChildren(ctx context.Context, s *subject, gvk schema.GroupVersionKind) ([]*unstructured.Unstructured, watch.State) {
 	labelled, state := r.readLabelled(ctx, s, s.lease, gvk)
 	return slices.DeleteFunc(slices.Clone(labelled), func(o *unstructured.Unstructured) bool { return !s.owner.Owns(o) }), state
 }
 
-func (s *reconcileState) addOwned(node string, child *unstructured.Unstructured) {
-	s.memory.noteProved(node, child)
-	s.facts.Owned[node] = append(s.facts.Owned[node], s.memory.asObserved(child))
+func (o *observation) addOwned(m *memory, node string, child *unstructured.Unstructured) {
+	m.noteProved(node, child)
+	o.facts.Owned[node] = append(o.facts.Owned[node], m.asObserved(child))
 }
 
 // It reports whether any of that was new.
-func (r *Reconciler) observeNeeds(s *reconcileState) bool {
+func (r *Reconciler) observeNeeds(s *subject, o *observation) bool {
 	found := false
-	for _, need := range s.desired.Needs {
-		if _, known := s.facts.External[need]; known {
+	for _, need := range o.desired.Needs {
+		if _, known := o.facts.External[need]; known {
 			continue
 		}
 		lookup := s.readNeed(need)
@@ -132,13 +147,13 @@ func (r *Reconciler) observeNeeds(s *reconcileState) bool {
 		if lookup.Unreadable != nil {
 			lookup.Object, lookup.Objects = nil, nil
 		}
-		s.facts.External[need] = lookup
+		o.facts.External[need] = lookup
 		found = true
 	}
 	return found
 }
 
-func (s *reconcileState) readNeed(need plan.Need) plan.Lookup {
+func (s *subject) readNeed(need plan.Need) plan.Lookup {
 	if !need.Multiple {
 		found, state := s.lease.Object(need.Kind, need.Namespace, need.Name)
 		return plan.Lookup{Object: found, Unreadable: unavailability(need.Kind, state)}
@@ -153,12 +168,12 @@ func (s *reconcileState) readNeed(need plan.Need) plan.Lookup {
 
 // It reads the kinds of nodes that the composer didn't name beforehand, and reports whether the instance has objects of
 // them already.
-func (r *Reconciler) observeFurtherKinds(ctx context.Context, s *reconcileState) (found bool) {
-	for _, node := range s.desired.Nodes {
-		if node.External || node.Kind.Kind == "" || s.observedKinds[node.Kind.GroupKind()] {
+func (r *Reconciler) observeFurtherKinds(ctx context.Context, s *subject, o *observation) (found bool) {
+	for _, node := range o.desired.Nodes {
+		if node.External || node.Kind.Kind == "" || o.kinds[node.Kind.GroupKind()] {
 			continue
 		}
-		found = r.observeKind(ctx, s, node.Kind) || found
+		found = r.observeKind(ctx, s, o, node.Kind) || found
 	}
 	return found
 }
@@ -194,13 +209,13 @@ func waitingForKind(message string) *plan.Unreadable {
 
 // awaitFirstLists ends the reconcile, once the nodes that can go on have, while a watch that other
 // nodes need is starting. The watch triggers another reconcile when it has synced.
-func (s *reconcileState) awaitFirstLists(now time.Time) reconcile.Result {
+func (r *Reconciler) awaitFirstLists(s *subject, facts plan.Facts) reconcile.Result {
 	limit := firstListDelay
 	ready, hasStatus := condition.Read(s.instance).Get(v1alpha1.InstanceReady)
 	if isOlder := ready.ObservedGeneration > 0 && ready.ObservedGeneration < s.instance.GetGeneration(); hasStatus && !isOlder {
 		limit = reportedDelay
 	}
-	left := s.facts.InitialReadTimeout(now, limit)
+	left := facts.InitialReadTimeout(r.Now(), limit)
 	if left <= 0 || len(s.errs) > 0 {
 		return reconcile.Result{}
 	}
@@ -219,7 +234,7 @@ const (
 // restoreWatches watches, before the first reconcile of an instance, the kinds that its inventory
 // names. After a restart these are its watches until a reconcile has succeeded: one that fails,
 // or that has no composer, must not leave it without any.
-func (r *Reconciler) restoreWatches(ctx context.Context, s *reconcileState) {
+func (r *Reconciler) restoreWatches(ctx context.Context, s *subject) {
 	if s.memory.watchesRestored {
 		return
 	}

@@ -14,38 +14,37 @@ import (
 )
 
 // It lasts for this reconcile and the next ones.
-func (s *reconcileState) setObstacle(node string, by *unstructured.Unstructured, problem plan.Problem) {
+func (m *memory) setObstacle(node string, by *unstructured.Unstructured, problem plan.Problem, refused *plan.RefusedApply) {
 	need := plan.Need{Kind: by.GroupVersionKind(), Namespace: by.GetNamespace(), Name: by.GetName()}
-	if s.memory.obstacles == nil {
-		s.memory.obstacles = map[string]plan.Obstacle{}
+	if m.obstacles == nil {
+		m.obstacles = map[string]plan.Obstacle{}
 	}
-	s.memory.obstacles[node] = plan.Obstacle{Need: need, Problem: problem, Writers: writersOf(by)}
-	s.facts.Problems[node] = problem
+	m.obstacles[node] = plan.Obstacle{Need: need, Problem: problem, Writers: writersOf(by), Refused: refused}
 }
 
 // Cleared obstacles are dropped.
-func (r *Reconciler) observeObstacles(s *reconcileState) {
+func (r *Reconciler) observeObstacles(s *subject, o *observation, before []plan.Node, first bool) {
 	for node, by := range s.memory.obstacles {
 		found, state := s.lease.Object(by.Need.Kind, by.Need.Namespace, by.Need.Name)
 		synced := state.Phase == watch.Synced
 		// An account without permission for namespaces cannot see one come: the write is tried again.
-		isBlind := by.IsNamespace() && state.Reason == watch.Forbidden && s.round == 0 && r.Definition.Namespace != ""
+		isBlind := by.IsNamespace() && state.Reason == watch.Forbidden && first && r.Definition.Namespace != ""
 		if isBlind {
-			s.obstacleAfter = blindObstacleRetry
+			s.requeue(blindObstacleRetry)
 		}
 		if isBlind || by.IsCleared(found, synced, s.owner) {
 			delete(s.memory.obstacles, node)
-			delete(s.facts.Problems, node)
+			delete(o.facts.Problems, node)
 			continue
 		}
 		switch {
 		case by.IsNamespace() && synced:
 			by.Problem = plan.MissingNamespaceProblem(by.Need.Name, found != nil)
 		case !by.IsNamespace() && found != nil && by.Refused == nil:
-			by.Problem = r.nameConflict(s, node, found, by.Writers)
+			by.Problem = r.nameConflict(s, before, node, found, by.Writers)
 		}
 		s.memory.obstacles[node] = by
-		s.facts.Problems[node] = by.Problem
+		o.facts.Problems[node] = by.Problem
 	}
 }
 
@@ -55,18 +54,18 @@ const blindObstacleRetry = 30 * time.Second
 
 // It drops the obstacles of nodes that don't exist any more, because items of collections come and go, and objects that
 // their node may adopt by now: the definition says so, or the object has lost its owner.
-func (s *reconcileState) forgetObstacles() {
+func (s *subject) forgetObstacles(o *observation) {
 	for node, by := range s.memory.obstacles {
-		i := slices.IndexFunc(s.desired.Nodes, func(n plan.Node) bool { return n.ID == node })
-		if i >= 0 && !s.mayAdopt(s.desired.Nodes[i], by) {
+		i := slices.IndexFunc(o.desired.Nodes, func(n plan.Node) bool { return n.ID == node })
+		if i >= 0 && !s.mayAdopt(o.desired.Nodes[i], by) {
 			continue
 		}
 		delete(s.memory.obstacles, node)
-		delete(s.facts.Problems, node)
+		delete(o.facts.Problems, node)
 	}
 }
 
-func (s *reconcileState) mayAdopt(node plan.Node, by plan.Obstacle) bool {
+func (s *subject) mayAdopt(node plan.Node, by plan.Obstacle) bool {
 	if by.Refused != nil || by.IsNamespace() || !node.AdoptsUnowned() && !node.AdoptClaimable {
 		return false
 	}
@@ -76,14 +75,14 @@ func (s *reconcileState) mayAdopt(node plan.Node, by plan.Obstacle) bool {
 }
 
 // The instance that this object belongs to is watched: its deletion frees the name.
-func (r *Reconciler) nameConflict(s *reconcileState, node string, holder *unstructured.Unstructured, writers string) plan.Problem {
+func (r *Reconciler) nameConflict(s *subject, nodes []plan.Node, node string, holder *unstructured.Unstructured, writers string) plan.Problem {
 	h := plan.NameHolder{Unstructured: holder, Writers: writers}
 	if key, version, ok := r.Keys.InstanceOf(holder); ok && key != s.key && holder.GetDeletionTimestamp() == nil {
 		owner, state := s.lease.Object(key.GroupKind().WithVersion(version), key.Namespace, key.Name)
 		h.Instance, h.Syncing = owner, state.Phase == watch.Syncing || state.Phase == watch.Unwatched
 		h.Reported = s.reportedProblem(node)
 	}
-	adopts := slices.ContainsFunc(s.desired.Nodes, func(n plan.Node) bool { return n.ID == node && n.AdoptsUnowned() })
+	adopts := slices.ContainsFunc(nodes, func(n plan.Node) bool { return n.ID == node && n.AdoptsUnowned() })
 	return plan.NameConflictProblem(h, s.owner, adopts)
 }
 

@@ -14,8 +14,8 @@ import (
 )
 
 // The names are empty if there are none. OnDelete holds the deletion policies of nodes.
-func (r *Reconciler) ignoredOverrides(s *reconcileState, onDelete map[string]v1alpha1.DeletionPolicy) string {
-	all := inventory.IgnoredOverrides(s.instance, s.facts.Defaults, onDelete, r.Definition)
+func (r *Reconciler) ignoredOverrides(s *subject, defaults inventory.Defaults, onDelete map[string]v1alpha1.DeletionPolicy) string {
+	all := inventory.IgnoredOverrides(s.instance, defaults, onDelete, r.Definition)
 	return diag.Truncate(strings.Join(all, "; "), maxIgnoredLength)
 }
 
@@ -44,7 +44,7 @@ func recordedPolicies(children []*unstructured.Unstructured) map[string]v1alpha1
 }
 
 // An event is recorded when annotations of an instance are ignored, and when the ignored ones change.
-func (r *Reconciler) recordIgnoredOverrides(s *reconcileState, previous, current condition.Set) {
+func (r *Reconciler) recordIgnoredOverrides(s *subject, previous, current condition.Set) {
 	known, _ := previous.Get(v1alpha1.InstanceOverridesIgnored)
 	ignored, _ := current.Get(v1alpha1.InstanceOverridesIgnored)
 	if ignored.Reason == OverrideNotAllowed && ignored.Message != known.Message {

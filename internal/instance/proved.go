@@ -57,7 +57,7 @@ func uidsOf(lists ...[]*unstructured.Unstructured) map[types.UID]bool {
 // findLostChildren reads, before the instance's finalizer is removed, the children that have left the caches although
 // they were not deleted by this program: other writers have deleted them, or removed their label, which is written
 // again. The result is final if a label was removed, or if one cannot be read.
-func (r *Reconciler) findLostChildren(ctx context.Context, s *reconcileState, remains plan.Remaining) reconcile.Result {
+func (r *Reconciler) findLostChildren(ctx context.Context, s *subject, remains remnants) reconcile.Result {
 	there, found := uidsOf(remains.Children), false
 	for _, uid := range slices.Sorted(maps.Keys(s.memory.proved)) {
 		child := s.memory.proved[uid]

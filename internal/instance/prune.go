@@ -9,42 +9,43 @@ import (
 )
 
 // The order is reversed. The plan lists none until everything that is wanted has been resolved and applied. Terminating
-// children stay in the status until they are gone.
-func (r *Reconciler) prune(ctx context.Context, s *reconcileState) {
-	before := report.ReadPruning(s.instance)
-	if len(s.plan.Prune) == 0 {
-		s.pruning = plan.StillPruned(before, s.facts.Owned, s.plan.Steps)
-		if s.recreating {
-			return // recreate still needs the usages and the deletion attempts
+// children stay in the status until they are gone. It returns what the status says of objects that nothing wants and that
+// are not gone.
+func (r *Reconciler) prune(ctx context.Context, s *subject, last round) []report.Blocker {
+	before, unwanted := report.ReadPruning(s.instance), last.plan.Prune
+	if len(unwanted) == 0 {
+		left := plan.StillPruned(before, last.facts.Owned, last.plan.Steps)
+		if last.recreating {
+			return left // recreate still needs the usages and the deletion attempts
 		}
 		r.forgetUsages(s.key, s.memory)
-		if len(s.pruning) == 0 {
+		if len(left) == 0 {
 			s.memory.deletionHistory = plan.DeletionHistory{} // all are gone
 		}
-		return
+		return left
 	}
 	now := r.Now()
-	for _, o := range s.plan.Prune {
+	for _, o := range unwanted {
 		s.memory.updateAttempts(o, func(a plan.DeletionAttempts) plan.DeletionAttempts { return a.Observed(o, now) })
 	}
-	r.observeTerminating(ctx, s, s.plan.Prune, now)
+	r.observeTerminating(ctx, s, unwanted, now)
 	remains := plan.Remaining{
-		Instance: s.instance, Defaults: s.facts.Defaults, Children: s.plan.Prune, History: s.memory.deletionHistory,
+		Instance: s.instance, Defaults: last.facts.Defaults, Children: unwanted, History: s.memory.deletionHistory,
 		Reported: report.Status{Pruning: before}, Now: now,
 	}
-	if !r.observeUsages(s, &remains, s.plan.Prune...) {
-		s.pruning = before
-		return
+	if !r.observeUsages(s, &remains, unwanted...) {
+		return before
 	}
-	pruning := plan.Prune(remains, s.plan.Policies)
+	pruning := plan.Prune(remains, last.plan.Policies)
 	if r.executeRemoval(ctx, s, pruning.RemovalStep, r.deleteChild) {
 		remains.History = s.memory.deletionHistory
-		pruning = plan.Prune(remains, s.plan.Policies)
+		pruning = plan.Prune(remains, last.plan.Policies)
 	}
-	s.pruning, s.pruneAfter = pruning.Objects, pruning.Retry
-	for _, b := range report.NewBlockers(before, s.pruning) {
+	s.requeue(pruning.Retry)
+	for _, b := range report.NewBlockers(before, pruning.Objects) {
 		if b.Reason.IsBlocker() && !b.RootCause().InProgress {
 			r.Events.Event(s.instance, telemetry.Warning, "PruneBlocked", blockerText(b))
 		}
 	}
+	return pruning.Objects
 }

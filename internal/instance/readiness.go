@@ -62,7 +62,7 @@ func (c *ReadinessCache) forget(key object.Key) {
 }
 
 // The author's conditions count if they report whether the instance is ready, and the dialect's otherwise.
-func (r *Reconciler) noteReadiness(s *reconcileState, own, shown condition.Set) {
+func (r *Reconciler) noteReadiness(s *subject, own, shown condition.Set) {
 	ready, ok := shown.Get(v1alpha1.InstanceReady)
 	if !ok {
 		ready, _ = own.Get(v1alpha1.InstanceReady)

@@ -11,7 +11,6 @@ package instance
 import (
 	"context"
 	"errors"
-	"maps"
 	"sync/atomic"
 	"time"
 
@@ -21,7 +20,6 @@ import (
 	"github.com/espalier-dev/espalier/api/v1alpha1"
 	"github.com/espalier-dev/espalier/internal/instance/inventory"
 	"github.com/espalier-dev/espalier/internal/instance/plan"
-	"github.com/espalier-dev/espalier/internal/instance/report"
 	"github.com/espalier-dev/espalier/internal/kube/watch"
 	"github.com/espalier-dev/espalier/internal/object"
 	"github.com/espalier-dev/espalier/internal/telemetry"
@@ -77,62 +75,35 @@ type Decided func(instance object.Key, facts plan.Facts, p plan.Plan)
 // with.
 func (r *Reconciler) SetComposer(c Composer) { r.composer.Store(&c) }
 
-type reconcileState struct {
-	key      object.Key
+// subject is the instance that is reconciled, and what all stages use. The stages return what they find; what only
+// accumulates, the errors and the time of the next reconcile, is kept here.
+type subject struct {
+	key object.Key
+	// instance is the instance as it was read or written last.
 	instance *unstructured.Unstructured
 	owner    inventory.Owner
 	composer Composer
 	lease    Lease
 	memory   *memory
-
-	// round counts the rounds of observing, deciding and acting, from 0.
-	round int
-	facts plan.Facts
-	// observedKinds are the kinds whose children have been read in this round.
-	observedKinds map[schema.GroupKind]bool
-	// desiredNamespaces are the namespaces of desired objects, as far as the inventory had not recorded them when they
-	// were first desired; see childNamespaces.
-	desiredNamespaces map[string]struct{}
-	// namespaceStates are the namespaces that were read in this reconcile.
-	namespaceStates map[string]namespaceState
-	// namespacesOf is the revision of the instance that the namespaces were last read from.
-	namespacesOf *unstructured.Unstructured
-	// unreadKinds are the kinds whose objects can't be read now.
-	unreadKinds []schema.GroupKind
-	// lookupErr is why a kind that was recorded can't be looked up.
-	lookupErr error
-	desired   plan.Desired
-	plan      plan.Plan
-	// inventoryProblem is why the inventory can't be written, if it can't.
-	inventoryProblem plan.Problem
-	// statusTooLarge says that the API server does not store the desired status.
-	statusTooLarge bool
-	// ignored names the annotations that the definition of an instance that is being deleted does
-	// not allow.
-	ignored string
-	// recreating says that objects are to be recreated.
-	recreating bool
-	// pruning is what status.pruning says of objects that nothing wants and that aren't gone.
-	pruning []report.Blocker
-	// idleRounds counts the rounds that changed nothing.
-	idleRounds int
-	// requeueAfter and pruneAfter are when to reconcile again, the latter for pruning; 0 for no
-	// time.
-	requeueAfter, pruneAfter time.Duration
-	// obstacleAfter is when to reconcile again for obstacles that cannot be watched; 0 for no time.
-	obstacleAfter time.Duration
-	// conflictAfter is when to reconcile again if no event shows why a write was stale; 0 if none was.
-	conflictAfter time.Duration
-	// errs are the errors of this reconcile for which a retry may succeed.
+	// namespaces says where children are looked for.
+	namespaces childNamespaces
+	// again is when to reconcile again unless an event comes first; 0 for no time.
+	again time.Duration
+	// errs are errors for which a retry may succeed.
 	errs []error
 }
+
+// requeue requests another reconcile after a delay, or sooner; 0 requests none.
+func (s *subject) requeue(after time.Duration) { s.again = soonest(s.again, after) }
+
+func (s *subject) fail(err error) { s.errs = append(s.errs, err) }
 
 // Reconcile observes what is there, decides what to do and acts, for as long as the answers let
 // more resolve; then it prunes what nothing wants any more, and reports. An instance that is
 // being deleted takes a path of its own.
 func (r *Reconciler) Reconcile(ctx context.Context, key object.Key) reconcile.Result {
 	if r.Keys.IsZero() {
-		return reconcile.Fail(errors.New("without a signing key it isn't known which objects are the instance's"))
+		return reconcile.Fail(errors.New("no signing key: cannot tell which objects belong to the instance"))
 	}
 	s, out := r.load(ctx, key)
 	if out.IsFinal() {
@@ -148,54 +119,67 @@ func (r *Reconciler) Reconcile(ctx context.Context, key object.Key) reconcile.Re
 		return out
 	}
 	defer s.lease.Discard() // the watches of the last reconcile stay, unless it is committed
-	rounds := s.composer.Depth() + 1 + extraRounds
-	for s.round = range rounds {
-		if err := r.observe(ctx, s); err != nil {
-			return reconcile.Fail(err)
-		}
-		s.plan = plan.Compute(s.desired, s.facts, s.memory.history, s.owner, v1alpha1.ChildManager)
-		s.memory.noteDecisions(s.plan, s.facts.Now)
-		if r.Decided != nil {
-			r.Decided(key, s.facts, s.plan)
-		}
-		if out := r.recordInventory(ctx, s); out.IsFinal() {
-			return out
-		}
-		if changed := r.act(ctx, s); !changed && !s.recordIdleRound() {
-			break
-		}
-		if s.round == rounds-1 {
-			s.recordUnsettled()
-		}
-	}
-	if out := s.awaitFirstLists(r.Now()); out.IsFinal() {
+	last, out := r.settle(ctx, s)
+	if out.IsFinal() {
 		return out
 	}
-	r.prune(ctx, s)
-	return r.report(ctx, s)
-}
-
-// recordIdleRound records a round that has changed nothing, and reports whether another follows:
-// the composer may give another answer in it.
-func (s *reconcileState) recordIdleRound() (more bool) {
-	s.idleRounds++
-	switch {
-	case !s.desired.Unsettled:
-		s.requeueAfter, s.memory.unsettledReconciles = 0, 0
-		return false
-	case s.idleRounds < maxIdleRounds:
-		return true
+	if out := r.awaitFirstLists(s, last.facts); out.IsFinal() {
+		return out
 	}
-	s.recordUnsettled()
-	return false
+	return r.report(ctx, s, findings{round: last, pruning: r.prune(ctx, s, last)})
 }
 
-// recordUnsettled records that the reconcile ends while another round would change more. A composer
-// that answers something else each time, such as the current time, never settles: its rounds are
-// bounded, and the delay to the next reconcile doubles.
-func (s *reconcileState) recordUnsettled() {
-	s.requeueAfter = time.Second << s.memory.unsettledReconciles
-	s.memory.unsettledReconciles = min(s.memory.unsettledReconciles+1, maxUnsettledReconciles)
+// round is what one round has observed, decided and done.
+type round struct {
+	observation
+	plan plan.Plan
+	outcome
+}
+
+// settle observes, decides and acts in rounds, until nothing changes. It returns the last round. The result is final if
+// the reconcile ends before its children are settled.
+func (r *Reconciler) settle(ctx context.Context, s *subject) (last round, out reconcile.Result) {
+	for n, idle := 0, 0; n <= s.composer.Depth()+extraRounds && idle < maxIdleRounds; n++ {
+		if last, out = r.round(ctx, s, n, last); out.IsFinal() {
+			return last, out
+		}
+		switch {
+		case last.changed:
+		case last.desired.Unsettled: // the composer may give another answer
+			idle++
+		default:
+			s.memory.unsettledReconciles = 0
+			return last, out
+		}
+	}
+	s.requeue(s.memory.noteUnsettled())
+	return last, out
+}
+
+func (r *Reconciler) round(ctx context.Context, s *subject, n int, before round) (round, reconcile.Result) {
+	seen, err := r.observe(ctx, s, n, before)
+	if err != nil {
+		return before, reconcile.Fail(err)
+	}
+	now := round{observation: seen, plan: plan.Compute(seen.desired, seen.facts, s.memory.history, s.owner, v1alpha1.ChildManager)}
+	s.memory.noteDecisions(now.plan, seen.facts.Now)
+	if r.Decided != nil {
+		r.Decided(s.key, seen.facts, now.plan)
+	}
+	if out := r.recordInventory(ctx, s, now); out.IsFinal() {
+		return now, out
+	}
+	now.outcome = r.act(ctx, s, now)
+	now.recreating = now.recreating || before.recreating
+	return now, reconcile.Result{}
+}
+
+// noteUnsettled returns the delay to the next reconcile if another round would change more now. A composer that answers
+// something else each time, such as the current time, never settles: its rounds are bounded, and the delay doubles.
+func (m *memory) noteUnsettled() time.Duration {
+	delay := time.Second << m.unsettledReconciles
+	m.unsettledReconciles = min(m.unsettledReconciles+1, maxUnsettledReconciles)
+	return delay
 }
 
 // extraRounds are rounds beyond what the nodes depend on, for changes by other clients during a reconcile: what the
@@ -211,7 +195,7 @@ const (
 
 // load reads the instance, and restores the watches of what it recorded. An instance that is gone
 // is forgotten.
-func (r *Reconciler) load(ctx context.Context, key object.Key) (*reconcileState, reconcile.Result) {
+func (r *Reconciler) load(ctx context.Context, key object.Key) (*subject, reconcile.Result) {
 	cached, ok := r.Instances.GetCached(r.Kind, key.Namespace, key.Name)
 	if !ok {
 		if gone := r.deletedDespiteFinalizers(key); gone != nil {
@@ -219,7 +203,7 @@ func (r *Reconciler) load(ctx context.Context, key object.Key) (*reconcileState,
 		}
 		return nil, r.forget(key)
 	}
-	s := &reconcileState{
+	s := &subject{
 		key:      key,
 		instance: cached,
 		owner:    r.ownerOf(cached),
@@ -239,7 +223,7 @@ func (r *Reconciler) ownerOf(instance *unstructured.Unstructured) inventory.Owne
 	return owner.Recognizing(r.Keys, instance, takenOver)
 }
 
-func (r *Reconciler) chooseComposer(ctx context.Context, s *reconcileState) reconcile.Result {
+func (r *Reconciler) chooseComposer(ctx context.Context, s *subject) reconcile.Result {
 	composer := r.composer.Load()
 	if composer == nil {
 		return reconcile.Done() // its definition says why; all instances are enqueued when it compiles
@@ -247,7 +231,5 @@ func (r *Reconciler) chooseComposer(ctx context.Context, s *reconcileState) reco
 	s.composer = r.withinDepth(Choose(*composer, s.instance), s.instance)
 	traceRevision(ctx, *composer, s.instance)
 	s.lease = r.openLease(s.key)
-	s.facts.Waits = reportedWaits(s.instance)
-	maps.Copy(s.facts.Waits, s.memory.waitingSince)
 	return reconcile.Result{}
 }

@@ -17,12 +17,12 @@ import (
 
 // recreate deletes, in the foreground, objects that may be recreated after the API server has rejected their updates. A
 // later reconcile creates them once they are gone. An object is deleted only if the server would accept it as a new
-// one, and nothing protects or uses it.
-func (r *Reconciler) recreate(ctx context.Context, s *reconcileState, results []result) {
+// one, and nothing protects or uses it. It reports whether there are any.
+func (r *Reconciler) recreate(ctx context.Context, s *subject, steps []plan.Step, results []result) (any bool) {
 	index := map[*unstructured.Unstructured]int{}
 	var rejected []*unstructured.Unstructured
 	for i, res := range results {
-		step := s.plan.Steps[i]
+		step := steps[i]
 		if !kube.IsInvalid(res.err) {
 			continue
 		}
@@ -36,7 +36,7 @@ func (r *Reconciler) recreate(ctx context.Context, s *reconcileState, results []
 				if step.Sensitive {
 					err = redacted(step, err)
 				}
-				s.errs = append(s.errs, err)
+				s.fail(err)
 			}
 			results[i].hint = "it is not recreated, since a new one would be refused as well: " + describeError(step, err)
 			continue
@@ -45,32 +45,30 @@ func (r *Reconciler) recreate(ctx context.Context, s *reconcileState, results []
 		rejected = append(rejected, step.Current)
 	}
 	if len(rejected) == 0 {
-		return
+		return false
 	}
-	s.recreating = true
 	now := r.Now()
 	remains := plan.Remaining{Instance: s.instance, Children: rejected, History: s.memory.deletionHistory, Now: now}
 	if !r.observeUsages(s, &remains, rejected...) {
 		for _, i := range index {
 			results[i].hint = "it is recreated once its usages are read"
 		}
-		return
+		return true
 	}
 	deletable, blocked, retry := plan.Deletable(remains)
 	for o, by := range blocked {
 		results[index[o]].hint = blockedHint(by)
 	}
-	if retry > 0 {
-		s.pruneAfter = retry
-	}
+	s.requeue(retry)
 	for _, o := range deletable {
 		i := index[o]
-		results[i] = r.deleteToRecreate(ctx, s, s.plan.Steps[i], results[i].err)
+		results[i] = r.deleteToRecreate(ctx, s, steps[i], results[i].err)
 	}
+	return true
 }
 
 // It records an event.
-func (r *Reconciler) deleteToRecreate(ctx context.Context, s *reconcileState, step plan.Step, rejected error) result {
+func (r *Reconciler) deleteToRecreate(ctx context.Context, s *subject, step plan.Step, rejected error) result {
 	o := step.Current
 	why := describeError(step, rejected)
 	c := &removalRequest{o: o, verb: "delete", decision: "Delete", do: func(ctx context.Context) error {

@@ -13,30 +13,29 @@ import (
 
 // observeReferences adds to the children the objects that the instance names as its own and that
 // lack the engine's labels. If one can't be read, its kind counts as unread.
-func (r *Reconciler) observeReferences(s *reconcileState) {
+func (r *Reconciler) observeReferences(s *subject, o *observation) {
 	known := map[object.Key]bool{}
-	for _, objects := range s.facts.Owned {
-		for _, o := range objects {
-			known[object.KeyOf(o)] = true
+	for _, children := range o.facts.Owned {
+		for _, child := range children {
+			known[object.KeyOf(child)] = true
 		}
 	}
 	for _, ref := range r.Dialect.References(s.instance) {
-		if known[ref.key()] || s.facts.IsUnreadable(ref.Kind.GroupKind()) {
+		if known[ref.key()] || o.facts.IsUnreadable(ref.Kind.GroupKind()) {
 			continue
 		}
 		found, unreadable := r.readReference(s, ref)
 		switch {
 		case unreadable != nil:
-			s.unreadKinds = append(s.unreadKinds, ref.Kind.GroupKind())
-			s.facts.UnreadableOwned[ref.Kind] = *unreadable
+			o.cannotRead(ref.Kind, *unreadable)
 		case found != nil:
-			s.addOwned(ref.nodeOf(found), found)
+			o.addOwned(s.memory, ref.nodeOf(found), found)
 		}
 	}
 }
 
 // It is nil if the object isn't the instance's.
-func (r *Reconciler) readReference(s *reconcileState, ref Reference) (*unstructured.Unstructured, *plan.Unreadable) {
+func (r *Reconciler) readReference(s *subject, ref Reference) (*unstructured.Unstructured, *plan.Unreadable) {
 	found, state := s.lease.OwnObject(ref.Kind, ref.Namespace, ref.Name)
 	if unreadable := unavailability(ref.Kind, state); unreadable != nil {
 		return nil, unreadable
@@ -47,7 +46,7 @@ func (r *Reconciler) readReference(s *reconcileState, ref Reference) (*unstructu
 	return found, nil
 }
 
-func (r *Reconciler) observeRemainingReferences(ctx context.Context, s *reconcileState, remains *plan.Remaining) {
+func (r *Reconciler) observeRemainingReferences(ctx context.Context, s *subject, remains *plan.Remaining) {
 	for _, ref := range r.Dialect.References(s.instance) {
 		matches := func(o *unstructured.Unstructured) bool { return object.KeyOf(o) == ref.key() }
 		if slices.ContainsFunc(remains.Children, matches) {

@@ -31,7 +31,7 @@ func (r *Reconciler) deleteChild(ctx context.Context, o *unstructured.Unstructur
 
 // deleteAndRecord is deleteChild for a reconcile that continues as soon as an object is gone: it is gone from the cache
 // then. Gone reports whether any is.
-func (r *Reconciler) deleteAndRecord(s *reconcileState, gone *atomic.Bool) removeFunc {
+func (r *Reconciler) deleteAndRecord(s *subject, gone *atomic.Bool) removeFunc {
 	return func(ctx context.Context, o *unstructured.Unstructured) error {
 		var caches writer.Caches = r.Children
 		if o.GroupVersionKind() == r.Kind {
@@ -50,7 +50,7 @@ func (r *Reconciler) deleteAndRecord(s *reconcileState, gone *atomic.Bool) remov
 // It deletes objects by the given function, removes the instance's marks from orphaned ones, and marks retained ones,
 // in parallel. What stays keeps no owner reference to the instance. It notes the answers, and reports whether any
 // request was refused.
-func (r *Reconciler) executeRemoval(ctx context.Context, s *reconcileState, step plan.RemovalStep, remove removeFunc) (refused bool) {
+func (r *Reconciler) executeRemoval(ctx context.Context, s *subject, step plan.RemovalStep, remove removeFunc) (refused bool) {
 	var requests []*removalRequest
 	for _, o := range step.Delete {
 		requests = append(requests, &removalRequest{o: o, verb: "delete", decision: "Delete", do: func(ctx context.Context) error {
@@ -112,7 +112,7 @@ func (r *Reconciler) send(ctx context.Context, c *removalRequest) {
 	c.answered = true // unless there was a panic, which is an error already
 }
 
-func (r *Reconciler) noteAnswers(s *reconcileState, requests []*removalRequest) (refused bool) {
+func (r *Reconciler) noteAnswers(s *subject, requests []*removalRequest) (refused bool) {
 	now := r.Now()
 	var released []*unstructured.Unstructured
 	for _, c := range requests {

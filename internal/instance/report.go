@@ -6,6 +6,8 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"slices"
+	"strings"
 	"time"
 
 	"github.com/go-logr/logr"
@@ -25,34 +27,52 @@ import (
 // report writes the instance's status, if it says anything new, records events of transitions,
 // and says when to reconcile again. The lease is committed first: what this reconcile has read
 // stays watched.
-func (r *Reconciler) report(ctx context.Context, s *reconcileState) reconcile.Result {
+func (r *Reconciler) report(ctx context.Context, s *subject, f findings) reconcile.Result {
 	s.lease.Commit()
-	traceUnapplied(ctx, s.plan)
-	return r.reportSummary(ctx, s)
+	traceUnapplied(ctx, f.plan)
+	return r.reportSummary(ctx, s, f)
 }
 
-func (r *Reconciler) reportSummary(ctx context.Context, s *reconcileState) reconcile.Result {
-	summary := plan.Summarize(s.plan, s.facts.Now)
-	if s.inventoryProblem.Reason != "" {
-		summary = summary.WithInventoryProblem(s.inventoryProblem)
+// findings are what a reconcile reports.
+type findings struct {
+	round
+	// inventoryProblem is why the inventory cannot be written; zero if it can.
+	inventoryProblem plan.Problem
+	// pruning are the objects that nothing wants and that are not gone.
+	pruning []report.Blocker
+	// tooLarge says that the API server does not store the desired status.
+	tooLarge bool
+}
+
+func (r *Reconciler) reportSummary(ctx context.Context, s *subject, f findings) reconcile.Result {
+	now := f.facts.Now
+	summary := plan.Summarize(f.plan, now)
+	if f.inventoryProblem.Reason != "" {
+		summary = summary.WithInventoryProblem(f.inventoryProblem)
 	}
 	stored, storedState := condition.Read(s.instance), report.StateOf(s.instance)
-	at := Moment{s.facts.Now, s.instance.GetGeneration()}
+	at := Moment{now, s.instance.GetGeneration()}
 	previous := stored
-	if s.desired.AuthorConditions != nil {
+	if f.desired.AuthorConditions != nil {
 		previous = s.memory.dialectConditions // those in the status are the author's
 	}
-	conditions := markIgnoredOverrides(r.Dialect.LiveConditions(previous, s.desired, summary, at), r.ignoredOverrides(s, desiredPolicies(s.desired.Nodes)), at)
-	shown := s.authorConditions(stored, conditions, &summary, at)
+	ignored := r.ignoredOverrides(s, f.facts.Defaults, desiredPolicies(f.desired.Nodes))
+	conditions := markIgnoredOverrides(r.Dialect.LiveConditions(previous, f.desired, summary, at), ignored, at)
+	shown, failed := s.memory.authorConditions(f.desired, stored, conditions, at)
+	results := f.desired.Results
+	if len(failed) > 0 {
+		summary.State = v1alpha1.InstanceError
+		results = append(slices.Clone(results), plan.Result{Warning: true, Reason: "ConditionFailed", Message: strings.Join(failed, "; ")})
+	}
 	status := report.Status{
-		State: r.Dialect.State(summary.State), Conditions: shown, ObservedGeneration: at.Generation, Waiting: plan.Waiting(summary.Waits, s.facts.Now),
-		Pruning: s.pruning, Skipped: skipped(s.plan.Steps), Problems: s.nodeProblems(),
+		State: r.Dialect.State(summary.State), Conditions: shown, ObservedGeneration: at.Generation, Waiting: plan.Waiting(summary.Waits, now),
+		Pruning: f.pruning, Skipped: skipped(f.plan.Steps), Problems: s.nodeProblems(f.plan.Steps, now),
 	}
 	revision := s.instance.GetResourceVersion()
-	rendered := status.Render(s.desired.Status, s.composer.StatusFields())
+	rendered := status.Render(f.desired.Status, s.composer.StatusFields())
 	switch out := r.writeStatus(ctx, s, rendered); {
-	case kube.IsTooLarge(out.Err) && !s.statusTooLarge:
-		return r.reportStatusTooLarge(ctx, s, rendered)
+	case kube.IsTooLarge(out.Err) && !f.tooLarge:
+		return r.reportStatusTooLarge(ctx, s, f, rendered)
 	case out.Err != nil:
 		r.recordStatusRefusal(s, out.Err)
 		return reconcile.Fail(errors.Join(append(s.errs, out.Err)...))
@@ -60,34 +80,34 @@ func (r *Reconciler) reportSummary(ctx context.Context, s *reconcileState) recon
 		return out
 	}
 	r.noteReadiness(s, conditions, shown)
-	r.measurePropagation(s, s.instance.GetResourceVersion() != revision)
-	s.forgetGone()
-	s.memory.logWaits(logr.FromContextOrDiscard(ctx), summary.Waits, s.facts.Now)
+	r.measurePropagation(s, f.facts, s.instance.GetResourceVersion() != revision)
+	s.memory.forgetGone(f.round)
+	s.memory.logWaits(logr.FromContextOrDiscard(ctx), summary.Waits, now)
 	r.recordResumed(s, storedState)
 	r.recordTransition(s, previous, conditions)
 	r.recordDrift(s, previous, conditions)
 	r.recordIgnoredOverrides(s, previous, conditions)
-	r.recordResults(s, stored)
-	if err := errors.Join(append(s.errs, s.lookupErr)...); err != nil {
+	r.recordResults(s, results, stored)
+	if err := errors.Join(append(s.errs, f.lookupErr)...); err != nil {
 		return reconcile.Fail(err)
 	}
-	return requeue(soonest(s.requeueAfter, s.pruneAfter, s.obstacleAfter, s.conflictAfter, summary.Retry, s.desired.RequeueAfter))
+	return requeue(soonest(s.again, summary.Retry, f.desired.RequeueAfter))
 }
 
 // reportStatusTooLarge reports that the API server does not store the desired status. The author's part of the status stays as it
 // was stored last.
-func (r *Reconciler) reportStatusTooLarge(ctx context.Context, s *reconcileState, status map[string]any) reconcile.Result {
+func (r *Reconciler) reportStatusTooLarge(ctx context.Context, s *subject, f findings, status map[string]any) reconcile.Result {
 	size := 0
 	if text, err := json.Marshal(status); err == nil {
 		size = len(text)
 	}
-	s.statusTooLarge = true
-	s.desired.Status, _, _ = unstructured.NestedMap(s.instance.Object, "status")
-	s.desired.Problem = plan.Problem{Reason: plan.Rejected,
+	f.tooLarge = true
+	f.desired.Status, _, _ = unstructured.NestedMap(s.instance.Object, "status")
+	f.desired.Problem = plan.Problem{Reason: plan.Rejected,
 		Message: fmt.Sprintf("the desired status has %d KiB, more than the API server stores; the fields of the status are outdated", size>>10)}
-	s.plan.Problem = s.desired.Problem
-	s.requeueAfter = statusTooLargeRetry
-	return r.reportSummary(ctx, s)
+	f.plan.Problem = f.desired.Problem
+	s.requeue(statusTooLargeRetry)
+	return r.reportSummary(ctx, s, f)
 }
 
 // statusTooLargeRetry is when a status that was too large is computed and written again.
@@ -105,12 +125,12 @@ func soonest(delays ...time.Duration) time.Duration {
 }
 
 // Their times are taken from the memory, or after a restart from the status.
-func (s *reconcileState) nodeProblems() []report.Problem {
-	s.memory.problems = plan.Problems(s.plan.Steps, s.reportedProblems(), s.facts.Now)
+func (s *subject) nodeProblems(steps []plan.Step, now time.Time) []report.Problem {
+	s.memory.problems = plan.Problems(steps, s.reportedProblems(), now)
 	return s.memory.problems
 }
 
-func (s *reconcileState) reportedProblems() []report.Problem {
+func (s *subject) reportedProblems() []report.Problem {
 	if len(s.memory.problems) > 0 {
 		return s.memory.problems
 	}
@@ -118,7 +138,7 @@ func (s *reconcileState) reportedProblems() []report.Problem {
 }
 
 // It is the zero value if the status has none.
-func (s *reconcileState) reportedProblem(node string) plan.Problem {
+func (s *subject) reportedProblem(node string) plan.Problem {
 	for _, p := range s.reportedProblems() {
 		if p.Node == node {
 			return plan.Problem{Reason: plan.Reason(p.Reason), Message: p.Message}
@@ -141,7 +161,7 @@ func skipped(steps []plan.Step) []report.Skipped {
 }
 
 // The status says something new. The result is final if the write fails.
-func (r *Reconciler) writeStatus(ctx context.Context, s *reconcileState, status map[string]any) reconcile.Result {
+func (r *Reconciler) writeStatus(ctx context.Context, s *subject, status map[string]any) reconcile.Result {
 	current, _, _ := unstructured.NestedFieldNoCopy(s.instance.Object, "status")
 	if equalJSON(current, status) || equalJSON(current, report.WithoutAddedGeneration(current, status)) {
 		return reconcile.Result{}
@@ -157,17 +177,17 @@ func (r *Reconciler) writeStatus(ctx context.Context, s *reconcileState, status 
 		return reconcile.Fail(fmt.Errorf("write status: %w", kube.Redacted(err)))
 	}
 	s.memory.refusals.Clear(telemetry.FailedStatusUpdate)
-	s.requeueAfter = soonest(s.requeueAfter, r.Cluster.StatusRecheck(r.Kind))
+	s.requeue(r.Cluster.StatusRecheck(r.Kind))
 	if answer.GetResourceVersion() == s.instance.GetResourceVersion() {
 		return reconcile.Result{} // it is stored already, but for fields that the schema lacks
 	}
-	s.setInstance(answer)
+	s.instance = answer
 	r.startPropagation(s)
 	return reconcile.Result{}
 }
 
 // A retry would not succeed.
-func (r *Reconciler) recordStatusRefusal(s *reconcileState, err error) {
+func (r *Reconciler) recordStatusRefusal(s *subject, err error) {
 	if kube.IsPermanent(err) {
 		message := "the status is outdated: " + err.Error()
 		if apierrors.IsForbidden(err) {
@@ -186,11 +206,11 @@ func equalJSON(a, b any) bool {
 
 // Each result becomes one event for as long as it lasts. After a restart, results of an instance with a status of its
 // current generation aren't new.
-func (r *Reconciler) recordResults(s *reconcileState, stored condition.Set) {
+func (r *Reconciler) recordResults(s *subject, results []plan.Result, stored condition.Set) {
 	ready, _ := stored.Get(v1alpha1.InstanceReady)
 	known := s.memory.recordedResults == nil && ready.ObservedGeneration == s.instance.GetGeneration()
-	current := make(map[plan.Result]bool, len(s.desired.Results))
-	for _, result := range s.desired.Results {
+	current := make(map[plan.Result]bool, len(results))
+	for _, result := range results {
 		if !known && !current[result] && !s.memory.recordedResults[result] {
 			r.recordResult(s, result)
 		}
@@ -200,7 +220,7 @@ func (r *Reconciler) recordResults(s *reconcileState, stored condition.Set) {
 }
 
 // If it is for the users of the instance, its claim gets the event too.
-func (r *Reconciler) recordResult(s *reconcileState, result plan.Result) {
+func (r *Reconciler) recordResult(s *subject, result plan.Result) {
 	severity := telemetry.Normal
 	if result.Warning {
 		severity = telemetry.Warning
@@ -217,7 +237,7 @@ func (r *Reconciler) recordResult(s *reconcileState, result plan.Result) {
 
 // recordTransition records an event when there is a problem that may need an action of a user,
 // and one when it is solved. A problem that only lasts is no event.
-func (r *Reconciler) recordTransition(s *reconcileState, previous, current condition.Set) {
+func (r *Reconciler) recordTransition(s *subject, previous, current condition.Set) {
 	previousReason, _ := r.Dialect.Problem(previous)
 	reason, message := r.Dialect.Problem(current)
 	switch {
@@ -231,7 +251,7 @@ func (r *Reconciler) recordTransition(s *reconcileState, previous, current condi
 }
 
 // An event tells that fields have drifted and are left so, that other fields have, and that none have any more.
-func (r *Reconciler) recordDrift(s *reconcileState, previous, current condition.Set) {
+func (r *Reconciler) recordDrift(s *subject, previous, current condition.Set) {
 	known, hadDrift := previous.Get(v1alpha1.InstanceDrifted)
 	drift, hasDrift := current.Get(v1alpha1.InstanceDrifted)
 	switch {

@@ -53,7 +53,7 @@ const Suspended = "ReconciliationSuspended"
 
 // reportSuspended writes, once, that an instance is suspended; every other field of its status
 // stays. What its inventory names stays watched; an event of the instance itself resumes it.
-func (r *Reconciler) reportSuspended(ctx context.Context, s *reconcileState, why string) reconcile.Result {
+func (r *Reconciler) reportSuspended(ctx context.Context, s *subject, why string) reconcile.Result {
 	status := report.Read(s.instance)
 	previousState := status.State
 	status.State = r.Dialect.State(v1alpha1.InstanceSuspended)
@@ -71,7 +71,7 @@ func (r *Reconciler) reportSuspended(ctx context.Context, s *reconcileState, why
 }
 
 // An event is recorded if the instance was suspended before.
-func (r *Reconciler) recordResumed(s *reconcileState, previousState v1alpha1.InstanceState) {
+func (r *Reconciler) recordResumed(s *subject, previousState v1alpha1.InstanceState) {
 	if previousState == v1alpha1.InstanceSuspended {
 		r.Events.Event(s.instance, telemetry.Normal, "Resumed", "the instance is reconciled again")
 	}

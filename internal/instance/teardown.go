@@ -27,7 +27,7 @@ import (
 // done. It goes on for as long as the answers say that children are gone: among many deletions, an instance with a
 // begun deletion is not queued behind other ones for each wave of its children. Then events of children trigger the
 // next reconcile; refused requests are retried with growing delay.
-func (r *Reconciler) tearDown(ctx context.Context, s *reconcileState) reconcile.Result {
+func (r *Reconciler) tearDown(ctx context.Context, s *subject) reconcile.Result {
 	if wait := s.awaitOrphaning(r.Now()); wait > 0 {
 		return reconcile.RequeueAfter(wait)
 	}
@@ -52,13 +52,13 @@ func (r *Reconciler) tearDown(ctx context.Context, s *reconcileState) reconcile.
 const teardownDuration = 10 * time.Second
 
 // tearDownWave decides once about what is left, and makes the requests. It deletes children by the given function.
-func (r *Reconciler) tearDownWave(ctx context.Context, s *reconcileState, remove removeFunc) reconcile.Result {
+func (r *Reconciler) tearDownWave(ctx context.Context, s *subject, remove removeFunc) reconcile.Result {
 	remains, err := r.observeRemains(ctx, s)
 	if err != nil {
 		return reconcile.Fail(err)
 	}
-	removal := plan.Teardown(remains)
-	if out := r.reportDeletion(ctx, s, removal); out.IsFinal() {
+	removal := plan.Teardown(remains.Remaining)
+	if out := r.reportDeletion(ctx, s, remains, removal); out.IsFinal() {
 		return out
 	}
 	refused, out := r.advanceTeardown(ctx, s, remains, removal, remove)
@@ -67,21 +67,21 @@ func (r *Reconciler) tearDownWave(ctx context.Context, s *reconcileState, remove
 	}
 	if refused {
 		remains.Reported, remains.History = s.reportedStatus(), s.memory.deletionHistory
-		removal = plan.Teardown(remains)
-		if out := r.reportDeletion(ctx, s, removal); out.IsFinal() {
+		removal = plan.Teardown(remains.Remaining)
+		if out := r.reportDeletion(ctx, s, remains, removal); out.IsFinal() {
 			return out
 		}
 	}
-	if err := errors.Join(append(s.errs, s.lookupErr)...); err != nil {
+	if err := errors.Join(append(s.errs, remains.lookupErr)...); err != nil {
 		return reconcile.Fail(err) // nothing else triggers another reconcile
 	}
-	return requeue(soonest(s.requeueAfter, removal.Retry))
+	return requeue(soonest(s.again, removal.Retry))
 }
 
 // awaitOrphaning is for how long to leave an instance to the garbage collector, which removes the owner
 // references of its children and then its orphan finalizer. Both would change the same objects at the
 // same time otherwise, and each conflict costs a read and another write.
-func (s *reconcileState) awaitOrphaning(now time.Time) time.Duration {
+func (s *subject) awaitOrphaning(now time.Time) time.Duration {
 	if !slices.Contains(s.instance.GetFinalizers(), orphanFinalizer) {
 		return 0
 	}
@@ -98,7 +98,7 @@ const orphaningDelay = time.Second
 
 // advanceTeardown makes the next move: it deletes children or, when all are gone, removes the
 // instance's finalizer.
-func (r *Reconciler) advanceTeardown(ctx context.Context, s *reconcileState, remains plan.Remaining, removal plan.Removal,
+func (r *Reconciler) advanceTeardown(ctx context.Context, s *subject, remains remnants, removal plan.Removal,
 	remove removeFunc) (refused bool, out reconcile.Result) {
 	if !removal.Done {
 		return r.executeRemoval(ctx, s, removal.RemovalStep, remove), reconcile.Result{}
@@ -114,7 +114,7 @@ func (r *Reconciler) advanceTeardown(ctx context.Context, s *reconcileState, rem
 
 // reportedStatus is what was reported last: by the status or, where that has no room for it, by
 // what this process remembers.
-func (s *reconcileState) reportedStatus() report.Status {
+func (s *subject) reportedStatus() report.Status {
 	status := report.Read(s.instance)
 	if status.Deletion == nil {
 		status.Deletion = s.memory.deletion
@@ -134,23 +134,22 @@ func requeue(d time.Duration) reconcile.Result {
 // know. It makes requests for what caches lack: the deletion's policy (deletionPolicy), and the
 // managers of at most maxFinalizerLookups finalizers (observeTerminating). Both are remembered.
 // The lease is committed at once: whatever this reconcile comes to, what is left stays watched.
-func (r *Reconciler) observeRemains(ctx context.Context, s *reconcileState) (plan.Remaining, error) {
+func (r *Reconciler) observeRemains(ctx context.Context, s *subject) (remains remnants, err error) {
 	policy, err := r.deletionPolicy(ctx, s)
 	if err != nil {
-		return plan.Remaining{}, err
+		return remains, err
 	}
 	s.lease = r.openLease(s.key)
 	defer s.lease.Commit()
-	s.facts.Defaults = r.defaultsOf(s.instance)
-	remains := plan.Remaining{
-		Instance: s.instance, Defaults: s.facts.Defaults, Policy: policy, Reported: s.reportedStatus(),
+	remains.Remaining = plan.Remaining{
+		Instance: s.instance, Defaults: r.defaultsOf(s.instance), Policy: policy, Reported: s.reportedStatus(),
 		ReleasedElsewhere: inventory.IsReleasedElsewhere(s.instance, r.Definition),
 		Unreadable:        map[schema.GroupVersionKind]plan.Unreadable{}, Now: r.Now(),
 	}
-	for _, gk := range r.recordedKinds(s, &remains) {
+	for _, gk := range r.recordedKinds(s, &remains.Remaining) {
 		gvk, availability, err := r.Kinds.Availability(ctx, gk)
 		if err != nil {
-			s.lookupErr = err
+			remains.lookupErr = err
 			remains.Unreadable[gk.WithVersion("")] = plan.Unreadable{Problem: plan.Problem{Reason: plan.Unavailable, Message: err.Error()}}
 		}
 		if err != nil || availability == kube.Gone {
@@ -169,12 +168,21 @@ func (r *Reconciler) observeRemains(ctx context.Context, s *reconcileState) (pla
 			}
 		}
 	}
-	s.ignored = r.ignoredOverrides(s, recordedPolicies(remains.Children))
-	r.observeRemainingReferences(ctx, s, &remains)
-	r.observeUsages(s, &remains, append(slices.Clone(remains.Children), s.instance)...)
+	remains.ignored = r.ignoredOverrides(s, remains.Defaults, recordedPolicies(remains.Children))
+	r.observeRemainingReferences(ctx, s, &remains.Remaining)
+	r.observeUsages(s, &remains.Remaining, append(slices.Clone(remains.Children), s.instance)...)
 	r.observeTerminating(ctx, s, append(slices.Clone(remains.Children), s.instance), remains.Now)
 	remains.History = s.memory.deletionHistory
 	return remains, nil
+}
+
+// remnants is what is left of an instance.
+type remnants struct {
+	plan.Remaining
+	// ignored names the instance's annotations that its definition does not allow.
+	ignored string
+	// lookupErr is why a recorded kind cannot be looked up.
+	lookupErr error
 }
 
 // That its watch has found nothing at its path does not say so: that may be the answer of a gateway that does not reach
@@ -194,7 +202,7 @@ func (r *Reconciler) defaultsOf(instance *unstructured.Unstructured) inventory.D
 }
 
 // If another writer has changed the inventory, the kinds that its composer writes are added.
-func (r *Reconciler) recordedKinds(s *reconcileState, remains *plan.Remaining) []schema.GroupKind {
+func (r *Reconciler) recordedKinds(s *subject, remains *plan.Remaining) []schema.GroupKind {
 	recorded := s.owner.Recorded(s.instance)
 	if s.owner.IsIntact(s.instance) {
 		return recorded.GroupKinds()
@@ -213,7 +221,7 @@ func (r *Reconciler) recordedKinds(s *reconcileState, remains *plan.Remaining) [
 
 // deletionPolicy is the propagation policy of the instance's deletion. The status holds it once
 // it has been written; a second deletion may orphan the children.
-func (r *Reconciler) deletionPolicy(ctx context.Context, s *reconcileState) (report.Policy, error) {
+func (r *Reconciler) deletionPolicy(ctx context.Context, s *subject) (report.Policy, error) {
 	orphaned, known := r.Instances.WasOrphaned(r.Kind, s.instance)
 	before := report.ReadDeletion(s.instance)
 	switch {
@@ -231,7 +239,7 @@ func (r *Reconciler) deletionPolicy(ctx context.Context, s *reconcileState) (rep
 	return s.memory.policy, nil
 }
 
-func (r *Reconciler) policyOfEarlierRevisions(ctx context.Context, s *reconcileState) (report.Policy, error) {
+func (r *Reconciler) policyOfEarlierRevisions(ctx context.Context, s *subject) (report.Policy, error) {
 	orphaned, err := r.Cluster.WasOrphaned(ctx, s.instance)
 	if apierrors.IsForbidden(err) && r.isDeletedWithNamespace(ctx, s) {
 		orphaned, err = r.Controllers.WasOrphaned(ctx, s.instance)
@@ -248,7 +256,7 @@ func (r *Reconciler) policyOfEarlierRevisions(ctx context.Context, s *reconcileS
 
 // The finalizers are the definition's, of whatever incarnation. If other finalizers keep the instance, the next
 // reconcile reports that. The result is not final if the removal is refused.
-func (r *Reconciler) removeFinalizers(ctx context.Context, s *reconcileState) (refused bool, out reconcile.Result) {
+func (r *Reconciler) removeFinalizers(ctx context.Context, s *subject) (refused bool, out reconcile.Result) {
 	ours := slices.DeleteFunc(slices.Clone(s.instance.GetFinalizers()), func(f string) bool { return !inventory.IsFinalizer(f) })
 	o := &writer.Object{Unstructured: s.instance}
 	w := writer.Writer{Cluster: r.Cluster, Caches: r.Instances, Manager: v1alpha1.InstanceManager}
@@ -290,7 +298,7 @@ const orphanFinalizer = "orphan"
 
 // It records when objects began to terminate, and reads which managers added the finalizers of the ones that stay:
 // caches hold our own managed fields only.
-func (r *Reconciler) observeTerminating(ctx context.Context, s *reconcileState, objects []*unstructured.Unstructured, now time.Time) {
+func (r *Reconciler) observeTerminating(ctx context.Context, s *subject, objects []*unstructured.Unstructured, now time.Time) {
 	lookups := 0
 	for _, o := range objects {
 		if o.GetDeletionTimestamp() == nil {

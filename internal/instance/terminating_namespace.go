@@ -28,29 +28,29 @@ type Controllers interface {
 type namespaceState struct{ exists, terminating bool }
 
 // It is read once in a reconcile. One that cannot be read exists.
-func (r *Reconciler) stateOfNamespace(ctx context.Context, s *reconcileState, name string) namespaceState {
+func (r *Reconciler) stateOfNamespace(ctx context.Context, s *subject, name string) namespaceState {
 	if r.Controllers == nil || name == "" {
 		return namespaceState{exists: true}
 	}
-	if known, ok := s.namespaceStates[name]; ok {
+	if known, ok := s.namespaces.states[name]; ok {
 		return known
 	}
 	found, err := r.Controllers.Get(ctx, plan.NamespaceKind, "", name)
 	state := namespaceState{exists: !apierrors.IsNotFound(err), terminating: err == nil && found.GetDeletionTimestamp() != nil}
-	if s.namespaceStates == nil {
-		s.namespaceStates = map[string]namespaceState{}
+	if s.namespaces.states == nil {
+		s.namespaces.states = map[string]namespaceState{}
 	}
-	s.namespaceStates[name] = state
+	s.namespaces.states[name] = state
 	return state
 }
 
 // There is nothing to wait for in a namespace that the account is not allowed to read if it does not exist, or is
 // deleted with the instance and its objects there.
-func (r *Reconciler) isGoneWithNamespace(ctx context.Context, s *reconcileState, namespace string) bool {
+func (r *Reconciler) isGoneWithNamespace(ctx context.Context, s *subject, namespace string) bool {
 	state := r.stateOfNamespace(ctx, s, namespace)
 	return !state.exists || state.terminating && r.isDeletedWithNamespace(ctx, s) && namespace == s.key.Namespace
 }
 
-func (r *Reconciler) isDeletedWithNamespace(ctx context.Context, s *reconcileState) bool {
+func (r *Reconciler) isDeletedWithNamespace(ctx context.Context, s *subject) bool {
 	return s.instance.GetDeletionTimestamp() != nil && r.stateOfNamespace(ctx, s, s.key.Namespace).terminating
 }

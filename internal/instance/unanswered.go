@@ -19,7 +19,7 @@ import (
 // findUnansweredWrites lists the children from the API server itself before the instance's finalizer is removed, if the
 // outcome of one of its writes is unknown: an object may have been created without an event so far, and no owner
 // reference takes it along. The result is final if there is such an object, or if the objects cannot be listed.
-func (r *Reconciler) findUnansweredWrites(ctx context.Context, s *reconcileState) reconcile.Result {
+func (r *Reconciler) findUnansweredWrites(ctx context.Context, s *subject) reconcile.Result {
 	if !s.memory.writeUnanswered {
 		return reconcile.Result{}
 	}
@@ -50,7 +50,7 @@ func (r *Reconciler) findUnansweredWrites(ctx context.Context, s *reconcileState
 	return reconcile.Result{}
 }
 
-func (r *Reconciler) listLabelled(ctx context.Context, s *reconcileState, gvk schema.GroupVersionKind) (all []unstructured.Unstructured, err error) {
+func (r *Reconciler) listLabelled(ctx context.Context, s *subject, gvk schema.GroupVersionKind) (all []unstructured.Unstructured, err error) {
 	namespaces := r.childNamespaces(ctx, s, gvk)
 	if namespaces == nil {
 		namespaces = []string{""}

@@ -18,7 +18,7 @@ type Usages interface {
 
 // observeUsages adds the usages of objects that are to be deleted. It reports false while usages
 // are being listed for the first time: nothing is deleted before they are known.
-func (r *Reconciler) observeUsages(s *reconcileState, remains *plan.Remaining, objects ...*unstructured.Unstructured) (known bool) {
+func (r *Reconciler) observeUsages(s *subject, remains *plan.Remaining, objects ...*unstructured.Unstructured) (known bool) {
 	if r.Usages == nil {
 		return true
 	}
