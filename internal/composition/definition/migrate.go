@@ -42,8 +42,8 @@ func awaitsMigration(current, wanted *extv1.CustomResourceDefinition, notRewritt
 
 // migrate rewrites composites and claims that may be stored in a version that was referenceable before, so the
 // version can be removed.
-func (r *Dialect) migrate(ctx context.Context, v *session, out reconcile.Result) reconcile.Result {
-	composite, claim := r.ownedCRDs(v)
+func (v *session) migrate(ctx context.Context, out reconcile.Result) reconcile.Result {
+	composite, claim := v.ownedCRDs()
 	var failed []error
 	for _, part := range []struct {
 		crd       *extv1.CustomResourceDefinition
@@ -57,10 +57,10 @@ func (r *Dialect) migrate(ctx context.Context, v *session, out reconcile.Result)
 		if !part.readiness.Ready && part.readiness.Reason != versionStillStored {
 			continue
 		}
-		next, step := r.Migrate(ctx, v.Definition, part.running.migration, part.crd, r.Cluster)
+		next, step := v.Migrate(ctx, v.Definition, part.running.migration, part.crd, v.Cluster)
 		part.running.migration = next
 		if next == nil && !part.readiness.Ready {
-			r.EnqueueDefinition(v.Key) // the former version may be removed now
+			v.EnqueueDefinition(v.Key) // the former version may be removed now
 		}
 		failed = append(failed, step.Err)
 		out = out.Within(step.RequeueAfter)

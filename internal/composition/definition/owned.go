@@ -15,8 +15,8 @@ import (
 
 // ownedCRDs lists the CustomResourceDefinitions that a definition controls: the one of its composites, which has its
 // name, and those of claims.
-func (r *Dialect) ownedCRDs(v *session) (composite, claim *extv1.CustomResourceDefinition) {
-	for _, c := range r.Config.Kinds.ListCRDs(func(c *extv1.CustomResourceDefinition) bool {
+func (v *session) ownedCRDs() (composite, claim *extv1.CustomResourceDefinition) {
+	for _, c := range v.Config.Kinds.ListCRDs(func(c *extv1.CustomResourceDefinition) bool {
 		owner, owned := ownerOf(c)
 		return owned && owner == v.Key.Name
 	}) {

@@ -19,18 +19,18 @@ func (v *session) Wanted(context.Context) ([]*serving.Wanted, error) {
 	if !v.isValid() {
 		return nil, nil
 	}
-	composite := v.r.wanted(v, &v.memory.composite, v.memory.validated.composite)
+	composite := v.wanted(&v.memory.composite, v.memory.validated.composite)
 	v.composite = &composite.Readiness
 	out := []*serving.Wanted{composite}
 	if v.memory.validated.claim != nil {
-		claim := v.r.wanted(v, &v.memory.claim, v.memory.validated.claim)
+		claim := v.wanted(&v.memory.claim, v.memory.validated.claim)
 		v.claim = &claim.Readiness
 		out = append(out, claim)
 	}
 	return out, nil
 }
 
-func (r *Dialect) wanted(v *session, m *running, wanted *extv1.CustomResourceDefinition) *serving.Wanted {
+func (v *session) wanted(m *running, wanted *extv1.CustomResourceDefinition) *serving.Wanted {
 	out := &serving.Wanted{CRD: wanted, Owner: func(c *extv1.CustomResourceDefinition) string {
 		if owner := otherOwner(c, v.Key.Name); owner != "" || c.Name == wanted.Name {
 			return owner
@@ -49,7 +49,7 @@ func (r *Dialect) wanted(v *session, m *running, wanted *extv1.CustomResourceDef
 
 // lastGood is the definition that the kinds were last published for. After a restart it is read from
 // the CustomResourceDefinition.
-func (r *Dialect) lastGood(v *session) *v1.CompositeResourceDefinition {
+func (v *session) lastGood() *v1.CompositeResourceDefinition {
 	uid := v.GetUID()
 	if good := v.memory.good; good != nil && good.UID == uid {
 		current := *good
@@ -57,7 +57,7 @@ func (r *Dialect) lastGood(v *session) *v1.CompositeResourceDefinition {
 		v.memory.setGood(&current)
 		return v.memory.good
 	}
-	composite, _ := r.ownedCRDs(v)
+	composite, _ := v.ownedCRDs()
 	if composite == nil || composite.DeletionTimestamp != nil {
 		return nil
 	}

@@ -21,19 +21,19 @@ import (
 // ReasonInvalid is the reason of False conditions of an invalid definition. Crossplane has no such reason.
 const ReasonInvalid = "InvalidDefinition"
 
-func (r *Dialect) report(ctx context.Context, v *session) reconcile.Result {
+func (v *session) report(ctx context.Context) reconcile.Result {
 	set := condition.Read(v.Unstructured)
-	set = r.mark(set, v, v1.TypeEstablished, v.memory.composite.status(v.composite, v1.ReasonWatchingComposite).condition(v.problems, v.memory.validated.notes))
+	set = v.mark(set, v1.TypeEstablished, v.memory.composite.status(v.composite, v1.ReasonWatchingComposite).condition(v.problems, v.memory.validated.notes))
 	if v.offersClaim() || v.memory.claim.Controller != nil {
-		set = r.mark(set, v, v1.TypeOffered, v.memory.claim.status(v.claim, v1.ReasonWatchingClaim).condition(v.problems, ""))
+		set = v.mark(set, v1.TypeOffered, v.memory.claim.status(v.claim, v1.ReasonWatchingClaim).condition(v.problems, ""))
 	} else {
 		set = set.Remove(v1.TypeOffered)
 	}
-	return r.writeStatus(ctx, v, r.markReady(set, v))
+	return v.writeStatus(ctx, v.markReady(set))
 }
 
 // markReady sets Ready, which Crossplane's definitions lack, from the other conditions, and Reconciling or Stalled.
-func (r *Dialect) markReady(set condition.Set, v *session) condition.Set {
+func (v *session) markReady(set condition.Set) condition.Set {
 	parts := []string{v1.TypeEstablished}
 	if _, offers := set.Get(v1.TypeOffered); offers {
 		parts = append(parts, v1.TypeOffered)
@@ -43,7 +43,7 @@ func (r *Dialect) markReady(set condition.Set, v *session) condition.Set {
 	if v.GetDeletionTimestamp() != nil {
 		progress = condition.Progress{}
 	}
-	return set.Mark(ready, r.Now()).MarkProgress(progress, v.GetGeneration(), r.Now())
+	return set.Mark(ready, v.Now()).MarkProgress(progress, v.GetGeneration(), v.Now())
 }
 
 // passingReasons are the reasons of False conditions that end without an action of a user.
@@ -98,33 +98,33 @@ func (v *session) ReportEnding(ctx context.Context, e *serving.Ending, remaining
 	if remaining != nil {
 		text = remainingText(remaining)
 	}
-	return v.r.writeStatus(ctx, v, v.r.markReady(v.r.endingConditions(v, e.Finalizer == v1.OfferedFinalizer, text), v))
+	return v.writeStatus(ctx, v.markReady(v.endingConditions(e.Finalizer == v1.OfferedFinalizer, text)))
 }
 
 // endingConditions: claims are deleted first.
-func (r *Dialect) endingConditions(v *session, ofClaims bool, text string) condition.Set {
+func (v *session) endingConditions(ofClaims bool, text string) condition.Set {
 	set := condition.Read(v.Unstructured)
 	composites, claims := text, "no claim remains"
 	if ofClaims {
 		composites, claims = "composites are deleted after their claims", text
 	}
-	set = r.mark(set, v, v1.TypeEstablished, v1alpha1.Condition{Status: condition.False, Reason: v1.ReasonTerminatingComposite, Message: composites})
+	set = v.mark(set, v1.TypeEstablished, v1alpha1.Condition{Status: condition.False, Reason: v1.ReasonTerminatingComposite, Message: composites})
 	if _, offered := set.Get(v1.TypeOffered); offered || ofClaims {
-		set = r.mark(set, v, v1.TypeOffered, v1alpha1.Condition{Status: condition.False, Reason: v1.ReasonTerminatingClaim, Message: claims})
+		set = v.mark(set, v1.TypeOffered, v1alpha1.Condition{Status: condition.False, Reason: v1.ReasonTerminatingClaim, Message: claims})
 	}
 	return set
 }
 
-func (r *Dialect) mark(set condition.Set, v *session, kind string, c v1alpha1.Condition) condition.Set {
+func (v *session) mark(set condition.Set, kind string, c v1alpha1.Condition) condition.Set {
 	c.Type, c.Message, c.ObservedGeneration = kind, diag.TruncateLines(c.Message, maxMessageLength), v.GetGeneration()
-	return set.Mark(c, r.Now())
+	return set.Mark(c, v.Now())
 }
 
 // maxMessageLength is in bytes.
 const maxMessageLength = 32768
 
 // writeStatus also records transitions as events.
-func (r *Dialect) writeStatus(ctx context.Context, v *session, set condition.Set) reconcile.Result {
+func (v *session) writeStatus(ctx context.Context, set condition.Set) reconcile.Result {
 	status := v1.DefinitionStatus{ObservedGeneration: v.GetGeneration()}
 	if c := v.memory.composite.Controller; c != nil {
 		status.Controllers.CompositeResourceType = v1.TypeReferenceTo(c.Kind)
@@ -143,7 +143,7 @@ func (r *Dialect) writeStatus(ctx context.Context, v *session, set condition.Set
 		return out
 	}
 	if wrote {
-		r.recordTransitions(v, before, set)
+		v.recordTransitions(before, set)
 	}
 	return reconcile.Done()
 }
@@ -156,7 +156,7 @@ var eventReasons = map[string]struct{ serve, end string }{
 
 // recordTransitions records an event when a kind becomes served, stops being served, or is being
 // deleted.
-func (r *Dialect) recordTransitions(v *session, before, after condition.Set) {
+func (v *session) recordTransitions(before, after condition.Set) {
 	for _, kind := range []string{v1.TypeEstablished, v1.TypeOffered} {
 		was, _ := before.Get(kind)
 		is, there := after.Get(kind)
@@ -166,11 +166,11 @@ func (r *Dialect) recordTransitions(v *session, before, after condition.Set) {
 		reasons := eventReasons[kind]
 		switch {
 		case is.Status == condition.True:
-			r.Events.Event(v.Unstructured, telemetry.Normal, reasons.serve, "the kind is served")
+			v.Events.Event(v.Unstructured, telemetry.Normal, reasons.serve, "the kind is served")
 		case is.Reason == v1.ReasonTerminatingComposite || is.Reason == v1.ReasonTerminatingClaim:
-			r.Events.Event(v.Unstructured, telemetry.Normal, reasons.end, is.Message)
+			v.Events.Event(v.Unstructured, telemetry.Normal, reasons.end, is.Message)
 		case is.Status == condition.False:
-			r.Events.Event(v.Unstructured, telemetry.Warning, reasons.serve, is.Message)
+			v.Events.Event(v.Unstructured, telemetry.Warning, reasons.serve, is.Message)
 		}
 	}
 }

@@ -13,16 +13,16 @@ import (
 // Endings delete the claims, then the composites, of all namespaces, and then their CRDs. Both kinds stay served
 // meanwhile, because claims delete their composites.
 func (v *session) Endings(context.Context) []*serving.Ending {
-	composite, claim := v.r.ownedCRDs(v)
+	composite, claim := v.ownedCRDs()
 	claimName := ""
 	if v.offersClaim() {
 		claimName = v.definition.Spec.ClaimNames.Plural + "." + v.definition.Spec.Group
 	}
-	serveComposites := func(context.Context) { v.r.serve(v, &v.memory.composite, composite, v.r.Reconcilers.Composite) }
+	serveComposites := func(context.Context) { v.serve(&v.memory.composite, composite, v.Reconcilers.Composite) }
 	return []*serving.Ending{
 		v.ending(v1.OfferedFinalizer, &v.memory.claim, claim, claimName, func(ctx context.Context) {
 			serveComposites(ctx)
-			v.r.serve(v, &v.memory.claim, claim, v.r.Reconcilers.Claim)
+			v.serve(&v.memory.claim, claim, v.Reconcilers.Claim)
 		}),
 		v.ending(v1.DefinitionFinalizer, &v.memory.composite, composite, v.Key.Name, serveComposites),
 	}

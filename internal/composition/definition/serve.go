@@ -15,35 +15,35 @@ type newReconciler = func(d *v1.CompositeResourceDefinition, kind schema.GroupVe
 
 // serve starts the controller of a kind once the API server serves it, in the working
 // version and for the current UID of the definition.
-func (r *Dialect) serve(v *session, m *running, c *extv1.CustomResourceDefinition, make newReconciler) {
+func (v *session) serve(m *running, c *extv1.CustomResourceDefinition, make newReconciler) {
 	if c == nil || !crd.IsEstablished(c) {
 		return
 	}
 	kind, served := workingVersion(c)
-	d, digest := r.servedBy(v)
+	d, digest := v.servedBy()
 	if !served || d == nil {
 		return
 	}
 	key := v.Key
 	if !m.Is(kind, v.GetUID()) {
 		m.Replace(v.GetUID(), func() *queue.Controller {
-			m.reconciler = make(d, kind, func() { r.EnqueueDefinition(key) })
-			r.setCompositions(v, m, d, digest)
-			return r.Engine.Start(kind, r.Held(kind, m.reconciler), func() { r.EnqueueDefinition(key) })
+			m.reconciler = make(d, kind, func() { v.EnqueueDefinition(key) })
+			v.setCompositions(m, d, digest)
+			return v.Engine.Start(kind, v.Held(kind, m.reconciler), func() { v.EnqueueDefinition(key) })
 		}, func() {
-			r.Reconcilers.Stopped(m.reconciler)
+			v.Reconcilers.Stopped(m.reconciler)
 			m.reconciler, m.snapshotDigest = nil, ""
 		})
 		return
 	}
-	if r.setCompositions(v, m, d, digest) {
+	if v.setCompositions(m, d, digest) {
 		m.EnqueueAll()
 	}
 }
 
-func (r *Dialect) setCompositions(v *session, m *running, d *v1.CompositeResourceDefinition, digest string) (changed bool) {
-	compositions, revisions, cacheDigest, complete := r.Compositions.compositionsFor(d.CompositeKind().GroupKind())
-	foreign := r.compositesAreForeign(v, d)
+func (v *session) setCompositions(m *running, d *v1.CompositeResourceDefinition, digest string) (changed bool) {
+	compositions, revisions, cacheDigest, complete := v.Compositions.compositionsFor(d.CompositeKind().GroupKind())
+	foreign := v.compositesAreForeign(d)
 	of := digest + cacheDigest + strconv.FormatBool(foreign)
 	if !complete || m.snapshotDigest == of {
 		return false
@@ -54,19 +54,19 @@ func (r *Dialect) setCompositions(v *session, m *running, d *v1.CompositeResourc
 }
 
 // compositesAreForeign reports whether the composite kind belongs to another definition, or to another program.
-func (r *Dialect) compositesAreForeign(v *session, d *v1.CompositeResourceDefinition) bool {
-	if own, _ := r.ownedCRDs(v); own != nil {
+func (v *session) compositesAreForeign(d *v1.CompositeResourceDefinition) bool {
+	if own, _ := v.ownedCRDs(); own != nil {
 		return false
 	}
-	_, exists := r.Config.Kinds.CRD(d.CompositeKind().GroupKind())
+	_, exists := v.Config.Kinds.CRD(d.CompositeKind().GroupKind())
 	return exists
 }
 
 // servedBy is the definition that the kinds are served by, with its digest: the last good one.
 // If that is unknown, it is the definition itself, even if it is invalid: its objects must be
 // reconciled, and their deletion only needs their kind.
-func (r *Dialect) servedBy(v *session) (d *v1.CompositeResourceDefinition, digest string) {
-	if d := r.lastGood(v); d != nil {
+func (v *session) servedBy() (d *v1.CompositeResourceDefinition, digest string) {
+	if d := v.lastGood(); d != nil {
 		return d, v.memory.goodDigest
 	}
 	if v.definition == nil {

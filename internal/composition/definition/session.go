@@ -43,7 +43,7 @@ func New(c Config) *serving.Reconciler {
 
 type session struct {
 	*serving.Definition
-	r      *Dialect
+	*Dialect
 	memory *memory
 	// definition is nil if it can't be read.
 	definition *v1.CompositeResourceDefinition
@@ -73,7 +73,7 @@ func (r *Dialect) Forget(key object.Key) {
 // Open begins a reconcile: it reads the definition.
 func (r *Dialect) Open(d *serving.Definition) serving.Session {
 	entry := r.Registry.Entry(d.Key)
-	v := &session{Definition: d, r: r, memory: entry.Memory, composite: &serving.Readiness{}, claim: &serving.Readiness{}}
+	v := &session{Definition: d, Dialect: r, memory: entry.Memory, composite: &serving.Readiness{}, claim: &serving.Readiness{}}
 	definition, err := xrd.Read(d.Unstructured)
 	if err != nil {
 		v.problems.Addf("", "cannot be decoded: %v", err)
@@ -102,7 +102,7 @@ func (v *session) Finalizers() []string {
 
 // Compile validates the definition.
 func (v *session) Compile(context.Context) reconcile.Result {
-	if err := v.r.validate(v); err != nil {
+	if err := v.validate(); err != nil {
 		return reconcile.Fail(err)
 	}
 	return reconcile.Result{}
@@ -113,15 +113,15 @@ func (v *session) Serve(context.Context) error {
 	if v.composite.Ready {
 		v.memory.setGood(v.definition)
 	}
-	composite, claim := v.r.ownedCRDs(v)
-	v.r.serve(v, &v.memory.composite, composite, v.r.Reconcilers.Composite)
-	v.r.serve(v, &v.memory.claim, claim, v.r.Reconcilers.Claim)
+	composite, claim := v.ownedCRDs()
+	v.serve(&v.memory.composite, composite, v.Reconcilers.Composite)
+	v.serve(&v.memory.claim, claim, v.Reconcilers.Claim)
 	return nil
 }
 
 // Report writes the status, and then rewrites objects that are stored in a former version.
 func (v *session) Report(ctx context.Context, publishErr, _ error) reconcile.Result {
-	out := v.r.report(ctx, v)
+	out := v.report(ctx)
 	switch {
 	case out.Err != nil:
 		return out
@@ -130,7 +130,7 @@ func (v *session) Report(ctx context.Context, publishErr, _ error) reconcile.Res
 	case !kube.MayWrite(ctx): // another installation rewrites them
 		return out
 	}
-	return v.r.migrate(ctx, v, out)
+	return v.migrate(ctx, out)
 }
 
 // Close has nothing to end.

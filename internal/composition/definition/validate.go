@@ -25,21 +25,21 @@ type validation struct {
 }
 
 // validate checks the definition by itself and against its last good state. It collects all problems.
-func (r *Dialect) validate(v *session) error {
+func (v *session) validate() error {
 	if v.definition == nil {
 		return nil
 	}
 	// Labels are copied to the CRDs; neither they nor annotations change the generation.
 	of := object.Digest([]any{v.definition.UID, v.definition.Generation, v.definition.Labels, xrd.Annotations(v.definition)})
 	if v.memory.validated.of != of {
-		result, err := validationOf(v.definition, xrd.Options{AdditionalPrinterColumns: r.AdditionalPrinterColumns})
+		result, err := validationOf(v.definition, xrd.Options{AdditionalPrinterColumns: v.AdditionalPrinterColumns})
 		if err != nil {
 			return err
 		}
 		result.of, v.memory.validated = of, result
 	}
 	v.problems = slices.Clone(v.memory.validated.problems)
-	if before := r.lastGood(v); before != nil {
+	if before := v.lastGood(); before != nil {
 		v.problems.Add(xrd.ValidateUpdate(before, v.definition)...)
 	}
 	v.problems = v.problems.Sorted()

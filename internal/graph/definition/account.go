@@ -109,16 +109,16 @@ func (a accountRules) recordedBy(spec *v1alpha1.DefinitionSpec) string {
 }
 
 func (v *session) accountRules() accountRules {
-	return accountRules{owner: v.owner, required: v.r.RequireServiceAccount}
+	return accountRules{owner: v.owner, required: v.RequireServiceAccount}
 }
 
 // resolveAccount sets the account that the definition names. There is none while the name is invalid; revisions are
 // then reconciled as the accounts that they record.
-func (r *Dialect) resolveAccount(v *session) {
+func (v *session) resolveAccount() {
 	named, problem := v.accountRules().specified(v.Unstructured)
 	if problem == "" {
 		var err error
-		if v.account, err = r.As(named); err == nil {
+		if v.account, err = v.As(named); err == nil {
 			return
 		}
 		problem = err.Error()
@@ -130,9 +130,9 @@ func (r *Dialect) resolveAccount(v *session) {
 // a revision of an earlier release, and for a definition without revisions (number 0), it is the one that the
 // definition names; for the spec that its kind was last published for, the one that was named then. problem says why
 // there is none.
-func (r *Dialect) accountFor(v *session, number int64) (account Account, problem string) {
+func (v *session) accountFor(number int64) (account Account, problem string) {
 	if number == 0 && v.servesPublished {
-		return r.recordedAccount(v, v.memory.compiled.publishedAccount)
+		return v.recordedAccount(v.memory.compiled.publishedAccount)
 	}
 	one := revision.FindNumber(v.history.revisions, number)
 	if one == nil && number != 0 && v.memory.composers != nil {
@@ -149,15 +149,15 @@ func (r *Dialect) accountFor(v *session, number int64) (account Account, problem
 	if v.restored && one.Spec.Account != v.account.recorded() {
 		return Account{}, fmt.Sprintf("its account is %s, and the definition, which was created again, names another", one.Spec.Account)
 	}
-	return r.recordedAccount(v, one.Spec.Account)
+	return v.recordedAccount(one.Spec.Account)
 }
 
-func (r *Dialect) recordedAccount(v *session, recorded string) (account Account, problem string) {
+func (v *session) recordedAccount(recorded string) (account Account, problem string) {
 	named, problem := v.accountRules().recorded(recorded)
 	if problem != "" {
 		return Account{}, problem
 	}
-	account, err := r.As(named)
+	account, err := v.As(named)
 	if err != nil {
 		return Account{}, err.Error()
 	}
@@ -167,13 +167,13 @@ func (r *Dialect) recordedAccount(v *session, recorded string) (account Account,
 // requestProblem says why a definition or an instance cannot request a revision because of its
 // account: a request must not select another account than the definition names, which the
 // admission policy checks, or than serves already.
-func (r *Dialect) requestProblem(v *session, number int64) (problem string) {
-	requested, problem := r.accountFor(v, number)
+func (v *session) requestProblem(number int64) (problem string) {
+	requested, problem := v.accountFor(number)
 	if problem != "" || v.account.Cluster != nil && requested.User == v.account.User {
 		return problem
 	}
 	for _, n := range revision.StateOf(v.status).Revisions() {
-		if serving, problem := r.accountFor(v, n); problem == "" && serving.User == requested.User {
+		if serving, problem := v.accountFor(n); problem == "" && serving.User == requested.User {
 			return ""
 		}
 	}
@@ -183,15 +183,15 @@ func (r *Dialect) requestProblem(v *session, number int64) (problem string) {
 // fallbackAccount is the account that deletes instances that no graph composes: the one that
 // the definition names or, while that is invalid, the one of the serving revision, or of the
 // newest one if the status is lost. Its Cluster is nil if there is none.
-func (r *Dialect) fallbackAccount(v *session) Account {
+func (v *session) fallbackAccount() Account {
 	switch newest := revision.Newest(v.history.revisions); {
 	case v.account.Cluster != nil:
 		return v.account
 	case v.status.ServingRevision != 0:
-		account, _ := r.accountFor(v, v.status.ServingRevision)
+		account, _ := v.accountFor(v.status.ServingRevision)
 		return account
 	case newest != nil:
-		account, _ := r.accountFor(v, newest.Spec.Revision)
+		account, _ := v.accountFor(newest.Spec.Revision)
 		return account
 	}
 	return Account{}

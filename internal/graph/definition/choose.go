@@ -35,21 +35,21 @@ type obstacle struct{ reason, message string }
 
 // chooseRevision chooses the revision that the definition requests for its instances. There is no candidate if the serving
 // revision continues.
-func (r *Dialect) chooseRevision(ctx context.Context, v *session) {
+func (v *session) chooseRevision(ctx context.Context) {
 	v.choice.target = revision.TargetOf(v.GetAnnotations(), v.source.spec, v.history.revisions)
 	waves, problems := revision.WavesOf(v.source.spec)
 	v.choice.waves = waves
 	if v.source.unreadable {
 		return // the serving revision continues
 	}
-	r.setCandidate(v, problems)
-	if v.choice.candidate.compilation != nil && !r.canServe(ctx, v) {
+	v.setCandidate(problems)
+	if v.choice.candidate.compilation != nil && !v.canServe(ctx) {
 		v.choice.candidate = candidate{}
 	}
 }
 
 // setCandidate sets the candidate that the target requests, or the obstacle to it. The problems are about the waves.
-func (r *Dialect) setCandidate(v *session, problems diag.List) {
+func (v *session) setCandidate(problems diag.List) {
 	t := &v.choice.target
 	switch {
 	case len(t.Problems) > 0:
@@ -68,7 +68,7 @@ func (r *Dialect) setCandidate(v *session, problems diag.List) {
 	case len(problems) > 0 && v.status.ServingRevision != 0 && v.status.ServingRevision != t.Number:
 		v.choice.obstacle = obstacle{rolloutInvalid, messageOf(problems.Err())}
 	default:
-		v.choice.candidate = candidate{t.Number, r.compilationOf(v, t.Revision)}
+		v.choice.candidate = candidate{t.Number, v.compilationOf(t.Revision)}
 		if len(problems) > 0 { // there is nothing to roll out now
 			v.choice.obstacle = obstacle{rolloutInvalid, messageOf(problems.Err())}
 		}
@@ -77,15 +77,15 @@ func (r *Dialect) setCandidate(v *session, problems diag.List) {
 
 // canServe compiles the candidate, and reports whether it can serve the instances. If not, the obstacle, lookupErr or a
 // condition of the graph says why.
-func (r *Dialect) canServe(ctx context.Context, v *session) bool {
+func (v *session) canServe(ctx context.Context) bool {
 	c := v.choice.candidate
-	if err := r.compileCandidate(ctx, v, c); err != nil {
+	if err := v.compileCandidate(ctx, c); err != nil {
 		v.lookupErr = err
 		return false
 	}
-	_, problem := r.accountFor(v, c.number)
+	_, problem := v.accountFor(c.number)
 	if problem == "" && v.choice.target.Reason != revision.Latest {
-		problem = r.requestProblem(v, c.number)
+		problem = v.requestProblem(c.number)
 	}
 	switch {
 	case problem != "" && v.account.Cluster == nil:
@@ -102,7 +102,7 @@ func (r *Dialect) canServe(ctx context.Context, v *session) bool {
 	return false
 }
 
-func (r *Dialect) compilationOf(v *session, one *rev.GraphRevision) *compilation {
+func (v *session) compilationOf(one *rev.GraphRevision) *compilation {
 	c, known := v.memory.compiled.revisions[one.Spec.Revision]
 	if !known {
 		c = &compilation{}
@@ -112,11 +112,11 @@ func (r *Dialect) compilationOf(v *session, one *rev.GraphRevision) *compilation
 	return c
 }
 
-func (r *Dialect) compileCandidate(ctx context.Context, v *session, c candidate) error {
+func (v *session) compileCandidate(ctx context.Context, c candidate) error {
 	if c.spec == nil {
 		return nil
 	}
-	if err := r.recompile(ctx, v, c.compilation); err != nil {
+	if err := v.recompile(ctx, c.compilation); err != nil {
 		return err
 	}
 	if g := c.last.graph; g != nil && g.Kind.GroupKind() != v.source.kind {
@@ -128,37 +128,37 @@ func (r *Dialect) compileCandidate(ctx context.Context, v *session, c candidate)
 }
 
 // graphOf returns the last graph that compiled; problem says why there is none.
-func (r *Dialect) graphOf(ctx context.Context, v *session, number int64, current *apiextensionsv1.CustomResourceDefinition) (g *graph.Graph, problem string) {
+func (v *session) graphOf(ctx context.Context, number int64, current *apiextensionsv1.CustomResourceDefinition) (g *graph.Graph, problem string) {
 	one := revision.FindNumber(v.history.revisions, number)
 	if one == nil {
-		if c := v.memory.compiled.revisions[number]; c != nil && c.good != nil && r.composes(v, number) {
-			if problem := r.publishesSecrets(v, number, c.good); problem != "" {
+		if c := v.memory.compiled.revisions[number]; c != nil && c.good != nil && v.composes(number) {
+			if problem := v.publishesSecrets(number, c.good); problem != "" {
 				return nil, problem
 			}
 			return c.good, "" // the revision is deleted, and its graph still in memory
 		}
 		return nil, fmt.Sprintf("revision %d does not exist; existing revisions: %s", number, revision.ListNumbers(v.history.revisions))
 	}
-	c := candidate{number, r.compilationOf(v, one)}
-	if err := r.compileCandidate(ctx, v, c); err != nil {
-		r.recordLookupError(v, err)
+	c := candidate{number, v.compilationOf(one)}
+	if err := v.compileCandidate(ctx, c); err != nil {
+		v.recordLookupError(err)
 		return c.good, fmt.Sprintf("cannot compile revision %d: %v", number, err)
 	}
-	if r.lastGood(ctx, c.compilation) == nil {
+	if v.lastGood(ctx, c.compilation) == nil {
 		return nil, fmt.Sprintf("revision %d cannot serve: %s", number, messageOf(c.last.problems.Sorted().Err()))
 	}
-	if problem := r.publishesSecrets(v, number, c.good); problem != "" {
+	if problem := v.publishesSecrets(number, c.good); problem != "" {
 		return nil, problem
 	}
-	if _, problem := r.accountFor(v, number); problem != "" {
+	if _, problem := v.accountFor(number); problem != "" {
 		return nil, fmt.Sprintf("revision %d cannot serve: %s", number, problem)
 	}
 	if current != nil {
-		wanted := kind.For(c.good, c.spec.Schema, v.owner, kind.Options{Version: r.Version, AdditionalPrinterColumns: r.AdditionalPrinterColumns})
+		wanted := kind.For(c.good, c.spec.Schema, v.owner, kind.Options{Version: v.Version, AdditionalPrinterColumns: v.AdditionalPrinterColumns})
 		if of, is := crd.StorageVersion(wanted), crd.StorageVersion(current); of != is {
 			return nil, fmt.Sprintf("revision %d has version %s, but instances are stored in version %s", number, of, is)
 		}
-		if problem := r.lacksFieldsOf(v, number, wanted); problem != "" {
+		if problem := v.lacksFieldsOf(number, wanted); problem != "" {
 			return nil, problem
 		}
 	}
@@ -167,11 +167,11 @@ func (r *Dialect) graphOf(ctx context.Context, v *session, number int64, current
 
 // lacksFieldsOf says why a revision that does not serve yet cannot serve with the kind as it is published: the API server
 // would drop fields of its instances.
-func (r *Dialect) lacksFieldsOf(v *session, number int64, wanted *apiextensionsv1.CustomResourceDefinition) (problem string) {
+func (v *session) lacksFieldsOf(number int64, wanted *apiextensionsv1.CustomResourceDefinition) (problem string) {
 	if number == v.rollout.step.Now.Serving {
 		return ""
 	}
-	whole, known := r.Kinds.WholeCRD(crd.GroupKind(wanted))
+	whole, known := v.Kinds.WholeCRD(crd.GroupKind(wanted))
 	if !known {
 		return fmt.Sprintf("revision %d cannot serve: its kind does not exist", number)
 	}
@@ -183,19 +183,19 @@ func (r *Dialect) lacksFieldsOf(v *session, number int64, wanted *apiextensionsv
 
 // publishesSecrets says why a revision that puts data of Secrets into outputs cannot serve. One that serves already
 // continues; no user can request another one, such as a tenant for an instance.
-func (r *Dialect) publishesSecrets(v *session, number int64, g *graph.Graph) (problem string) {
-	if len(g.SecretOutputs) == 0 || r.SecretOutputs == graph.WarnOfSecretOutputs || slices.Contains(revision.StateOf(v.status).Revisions(), number) {
+func (v *session) publishesSecrets(number int64, g *graph.Graph) (problem string) {
+	if len(g.SecretOutputs) == 0 || v.SecretOutputs == graph.WarnOfSecretOutputs || slices.Contains(revision.StateOf(v.status).Revisions(), number) {
 		return ""
 	}
 	return fmt.Sprintf("revision %d cannot serve: %s", number, messageOf(g.SecretOutputs.Err()))
 }
 
-func (r *Dialect) composes(v *session, number int64) bool {
+func (v *session) composes(number int64) bool {
 	return slices.Contains(v.rollout.step.Now.Revisions(), number) || v.memory.composers != nil && v.memory.composers.graphs[number] != nil
 }
 
 // A failed lookup of a kind repeats the reconcile.
-func (r *Dialect) recordLookupError(v *session, err error) {
+func (v *session) recordLookupError(err error) {
 	if v.lookupErr == nil {
 		v.lookupErr = err
 	}
@@ -204,7 +204,7 @@ func (r *Dialect) recordLookupError(v *session, err error) {
 // revisionsInUse returns the numbers of the revisions that compose instances or will, that instances or the
 // definition request, and of the definition's current one. known is false while the requests of instances are
 // unknown.
-func (r *Dialect) revisionsInUse(v *session) (used map[int64]bool, known bool) {
+func (v *session) revisionsInUse() (used map[int64]bool, known bool) {
 	used = map[int64]bool{v.choice.target.Number: true, v.status.ServingRevision: true}
 	if newest := revision.Newest(v.history.revisions); newest != nil {
 		used[newest.Spec.Revision] = true
@@ -217,7 +217,7 @@ func (r *Dialect) revisionsInUse(v *session) (used map[int64]bool, known bool) {
 	if len(v.history.revisions) <= revision.HistoryLimit(v.source.spec) && !anyDeleted(v.history.revisions) {
 		return used, true // no revision is to be deleted, whatever instances request
 	}
-	pins, known := r.pinnedRevisions(v)
+	pins, known := v.pinnedRevisions()
 	for n := range pins {
 		used[n] = true
 	}
@@ -233,7 +233,7 @@ func anyDeleted(all []*rev.GraphRevision) bool {
 	return false
 }
 
-func servingMessage(v *session) string {
+func (v *session) servingMessage() string {
 	serving := v.rollout.step.Next.Serving
 	text := fmt.Sprintf("revision %d compiled and active", serving)
 	if v.choice.target.Reason != revision.Latest && v.choice.target.Number == serving {

@@ -28,8 +28,8 @@ func TestOnlyAServingRevisionContinuesToPublishSecrets(t *testing.T) {
 	}
 	for name, tc := range cases {
 		t.Run(name, func(t *testing.T) {
-			r := &Dialect{Config: Config{SecretOutputs: tc.rule}}
-			if problem := r.publishesSecrets(&session{status: tc.status}, 2, tc.graph); (problem != "") != tc.refused {
+			v := &session{Dialect: &Dialect{Config: Config{SecretOutputs: tc.rule}}, status: tc.status}
+			if problem := v.publishesSecrets(2, tc.graph); (problem != "") != tc.refused {
 				t.Errorf("%s: got %q", tc.reason, problem)
 			}
 		})

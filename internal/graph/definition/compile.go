@@ -32,19 +32,19 @@ type compilation struct {
 }
 
 // compile sets lookupErr if a kind cannot be looked up.
-func (r *Dialect) compile(ctx context.Context, v *session) {
+func (v *session) compile(ctx context.Context) {
 	if len(v.result.problems) > 0 {
-		r.compileReadable(ctx, v)
+		v.compileReadable(ctx)
 		return
 	}
 	c := v.memory.compiled.own
 	if one := revision.Current(v.history.revisions, v.memory.cache.hash(v.Unstructured, v.source.spec), v.account.recorded(), v.memory.cache.hashOf); one != nil {
 		v.history.current = one.Spec.Revision
-		c = r.compilationOf(v, one)
+		c = v.compilationOf(one)
 	} else {
 		c.spec = revision.Content(v.source.spec)
 	}
-	if v.lookupErr = r.recompile(ctx, v, c); v.lookupErr != nil {
+	if v.lookupErr = v.recompile(ctx, c); v.lookupErr != nil {
 		return
 	}
 	v.result = c.last
@@ -56,20 +56,20 @@ func (r *Dialect) compile(ctx context.Context, v *session) {
 
 // compileReadable adds the problems of the readable part of a spec to the problems of decoding it. The spec is
 // compiled as a whole once it can be decoded.
-func (r *Dialect) compileReadable(ctx context.Context, v *session) {
-	kinds, err := lookUpKinds(ctx, r.Kinds, graph.UsedKinds(v.source.readable))
+func (v *session) compileReadable(ctx context.Context) {
+	kinds, err := lookUpKinds(ctx, v.Kinds, graph.UsedKinds(v.source.readable))
 	if err != nil {
 		return // the problems of decoding are reported anyway
 	}
-	_, problems := graph.Compile(v.source.readable, kinds, graph.WithSecretOutputs(r.SecretOutputs))
+	_, problems := graph.Compile(v.source.readable, kinds, graph.WithSecretOutputs(v.SecretOutputs))
 	v.result.problems.Add(problems...)
 }
 
 // recompile compiles a spec, unless neither it nor a kind that it uses has changed
 // since the last time.
-func (r *Dialect) recompile(ctx context.Context, v *session, c *compilation) error {
+func (v *session) recompile(ctx context.Context, c *compilation) error {
 	uses := graph.UsedKinds(c.spec)
-	kinds, err := lookUpKinds(ctx, r.Kinds, uses)
+	kinds, err := lookUpKinds(ctx, v.Kinds, uses)
 	if err != nil {
 		return err
 	}
@@ -80,14 +80,14 @@ func (r *Dialect) recompile(ctx context.Context, v *session, c *compilation) err
 	if input == c.input {
 		return nil
 	}
-	g, problems := graph.Compile(c.spec, kinds, graph.WithSecretOutputs(r.SecretOutputs))
+	g, problems := graph.Compile(c.spec, kinds, graph.WithSecretOutputs(v.SecretOutputs))
 	c.last, c.kinds, c.input = compiled{graph: g, problems: problems}, uses, input
 	if g != nil {
 		c.good = g
 	}
-	r.Registry.setUses(v.registered)
-	if again, err := lookUpKinds(ctx, r.Kinds, uses); err != nil || inputOf(c.spec, uses, again) != input {
-		r.EnqueueDefinition(v.Key) // a kind changed before its use by this definition was registered
+	v.Registry.setUses(v.registered)
+	if again, err := lookUpKinds(ctx, v.Kinds, uses); err != nil || inputOf(c.spec, uses, again) != input {
+		v.EnqueueDefinition(v.Key) // a kind changed before its use by this definition was registered
 	}
 	return nil
 }

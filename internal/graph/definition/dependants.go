@@ -30,7 +30,7 @@ const maxNamedDependants = 10
 // dependants names the definitions that compose the kind and compile with the current
 // CustomResourceDefinition, but would not with the wanted one, each with the expressions
 // that would fail. While there are any, a change of any definition triggers a reconcile.
-func (r *Dialect) dependants(ctx context.Context, v *session, wanted *apiextensionsv1.CustomResourceDefinition) (problem string, err error) {
+func (v *session) dependants(ctx context.Context, wanted *apiextensionsv1.CustomResourceDefinition) (problem string, err error) {
 	var broken []string
 	for _, kind := range definitionKinds {
 		all, state := v.lease.Matching(kind, "", labels.Everything())
@@ -41,7 +41,7 @@ func (r *Dialect) dependants(ctx context.Context, v *session, wanted *apiextensi
 			if object.KeyOf(o) == v.Key || o.GetDeletionTimestamp() != nil {
 				continue
 			}
-			problem, err := r.wouldBreak(ctx, v, o, wanted)
+			problem, err := v.wouldBreak(ctx, o, wanted)
 			if err != nil {
 				return "", err
 			}
@@ -58,9 +58,8 @@ func (r *Dialect) dependants(ctx context.Context, v *session, wanted *apiextensi
 
 // wouldBreak says why a definition would not compile with the wanted CustomResourceDefinition;
 // empty if it would, or if it does not compile now.
-func (r *Dialect) wouldBreak(ctx context.Context, v *session, definition *unstructured.Unstructured,
-	wanted *apiextensionsv1.CustomResourceDefinition) (problem string, err error) {
-	spec := r.servingSpec(definition)
+func (v *session) wouldBreak(ctx context.Context, definition *unstructured.Unstructured, wanted *apiextensionsv1.CustomResourceDefinition) (problem string, err error) {
+	spec := v.servingSpec(definition)
 	if spec == nil {
 		return "", nil
 	}
@@ -69,7 +68,7 @@ func (r *Dialect) wouldBreak(ctx context.Context, v *session, definition *unstru
 	if !slices.ContainsFunc(uses, composes) {
 		return "", nil
 	}
-	kinds, err := lookUpKinds(ctx, r.Kinds, uses)
+	kinds, err := lookUpKinds(ctx, v.Kinds, uses)
 	if err != nil {
 		return "", err
 	}

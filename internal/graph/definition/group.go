@@ -11,10 +11,10 @@ import (
 const NamespacedGroupsField = "resourceGroups.apiGroups"
 
 // checkGroup adds a problem if the definitions of a namespace cannot define kinds in the API group of this one.
-func (r *Dialect) checkGroup(v *session) {
-	if group := v.source.kind.Group; v.owner.Namespace != "" && object.GroupProblem(group) == "" && !allowsGroup(r.NamespacedGroups, group) {
+func (v *session) checkGroup() {
+	if group := v.source.kind.Group; v.owner.Namespace != "" && object.GroupProblem(group) == "" && !allowsGroup(v.NamespacedGroups, group) {
 		v.result.problems.Addf("spec.schema.group", "ResourceGroups define kinds in %s only, not in %s; an administrator can allow the group with %s",
-			strings.Join(r.NamespacedGroups, ", "), group, NamespacedGroupsField)
+			strings.Join(v.NamespacedGroups, ", "), group, NamespacedGroupsField)
 	}
 }
 

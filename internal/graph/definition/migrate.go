@@ -14,11 +14,11 @@ const conversionRetryInterval = 30 * time.Second
 
 // migrate rewrites instances that may be stored in a former version, and then updates status.storedVersions, so the
 // version can be removed.
-func (r *Dialect) migrate(ctx context.Context, v *session, out reconcile.Result) reconcile.Result {
+func (v *session) migrate(ctx context.Context, out reconcile.Result) reconcile.Result {
 	if out.Err == nil && v.readiness.Reason == serving.Reason(kind.ConversionFails) {
 		return reconcile.RequeueAfter(conversionRetryInterval) // a repaired instance does not enqueue the definition
 	}
-	current, exists := r.Kinds.CRD(v.source.kind)
+	current, exists := v.Kinds.CRD(v.source.kind)
 	if !exists || !crd.BelongsTo(current, v.owner) || !serving.NeedsMigration(current) {
 		v.memory.migration = nil
 		return out
@@ -26,17 +26,17 @@ func (r *Dialect) migrate(ctx context.Context, v *session, out reconcile.Result)
 	if out.Err != nil || !v.readiness.Ready && v.readiness.Reason != serving.Reason(kind.VersionStillStored) {
 		return out
 	}
-	account := r.fallbackAccount(v)
+	account := v.fallbackAccount()
 	if account.Cluster == nil {
 		return out // its conditions say why
 	}
-	next, step := r.Migrate(ctx, v.Definition, v.memory.migration, current, account.Cluster)
+	next, step := v.Migrate(ctx, v.Definition, v.memory.migration, current, account.Cluster)
 	v.memory.migration = next
 	if step.IsFinal() {
 		return step
 	}
 	if next == nil && !v.readiness.Ready {
-		r.EnqueueDefinition(v.Key) // former versions may be removed now
+		v.EnqueueDefinition(v.Key) // former versions may be removed now
 	}
 	return out
 }

@@ -42,24 +42,24 @@ const remembered = 10 * time.Second
 
 // reviewPermissions checks whether all permissions that instances need are granted, and
 // records changes. A change of roles or bindings triggers it again.
-func (r *Dialect) reviewPermissions(ctx context.Context, v *session) {
-	needs, accounts := r.needs(ctx, v)
+func (v *session) reviewPermissions(ctx context.Context) {
+	needs, accounts := v.needs(ctx)
 	v.review.users = needs.users()
 	if needs.isEmpty() {
 		return
 	}
 	before := v.memory.review.missing
-	r.reviewNeeds(ctx, v, needs, accounts)
+	v.reviewNeeds(ctx, needs, accounts)
 	if v.review.err != nil {
 		return
 	}
 	lacks := v.memory.review.missing
-	r.Registry.setPermissions(v.memory, v.review.users, lacks)
-	r.recordPermissionEvents(ctx, v)
+	v.Registry.setPermissions(v.memory, v.review.users, lacks)
+	v.recordPermissionEvents(ctx)
 	for user, account := range accounts {
-		r.recheckWatches(account.Hub, lacks.accounts[user], before.accounts[user])
+		v.recheckWatches(account.Hub, lacks.accounts[user], before.accounts[user])
 	}
-	r.recheckWatches(r.Hub, lacks.controllers, before.controllers)
+	v.recheckWatches(v.Hub, lacks.controllers, before.controllers)
 	regained := before.without(lacks)
 	for user := range regained.accounts {
 		if account, used := accounts[user]; used {
@@ -83,19 +83,19 @@ func (r *Dialect) recheckWatches(hub *watch.Hub, lacks, before []rbac.Permission
 
 // recordPermissionEvents records one event when permissions are missing, and one when they
 // are granted. It works even if the status cannot be written.
-func (r *Dialect) recordPermissionEvents(ctx context.Context, v *session) {
+func (v *session) recordPermissionEvents(ctx context.Context) {
 	e := v.memory
 	if e.review.missing.isEmpty() {
 		if e.review.message != "" {
-			r.Events.Event(v.Unstructured, telemetry.Normal, "PermissionsGranted", "all required permissions are granted")
+			v.Events.Event(v.Unstructured, telemetry.Normal, "PermissionsGranted", "all required permissions are granted")
 		}
 		e.review.message = ""
 		return
 	}
-	text := e.review.missing.message(r.Cluster.Username(ctx), v.Key)
+	text := e.review.missing.message(v.Cluster.Username(ctx), v.Key)
 	was, _ := condition.Read(v.Unstructured).Get(v1alpha1.DefinitionPermissionsGranted)
 	if text != e.review.message && (e.review.message != "" || was.Message != text) { // otherwise a former process has recorded it
-		r.Events.Event(v.Unstructured, telemetry.Warning, "PermissionsMissing", text)
+		v.Events.Event(v.Unstructured, telemetry.Warning, "PermissionsMissing", text)
 		logr.FromContextOrDiscard(ctx).Info("warning: permissions are missing", "message", text)
 	}
 	e.review.message = text
@@ -117,14 +117,14 @@ func without(needs, others []rbac.Permission) []rbac.Permission {
 
 // needs are the permissions that reconciling instances needs, with the accounts by user: for the definition, for the
 // chosen revision and for the serving ones, because the instances of an invalid definition continue.
-func (r *Dialect) needs(ctx context.Context, v *session) (all permissions, accounts map[string]Account) {
+func (v *session) needs(ctx context.Context) (all permissions, accounts map[string]Account) {
 	all, accounts = permissions{accounts: map[string][]rbac.Permission{}}, map[string]Account{}
 	add := func(spec *v1alpha1.DefinitionSpec, account Account) {
 		if account.Cluster == nil {
 			return
 		}
 		needs := graph.RequiredPermissions(spec, graph.Scope{Namespace: v.Key.Namespace}, func(gvk schema.GroupVersionKind) (graph.Served, bool) {
-			served, err := r.Kinds.Resolve(ctx, gvk)
+			served, err := v.Kinds.Resolve(ctx, gvk)
 			return graph.Served{Resource: served.GVR.Resource, ClusterScoped: !served.Namespaced}, err == nil
 		})
 		all.controllers = append(all.controllers, needs.Controllers...)
@@ -140,12 +140,12 @@ func (r *Dialect) needs(ctx context.Context, v *session) (all permissions, accou
 		add(v.source.spec, v.account)
 	}
 	if v.choice.candidate.compilation != nil && v.choice.candidate.spec != nil {
-		account, _ := r.accountFor(v, v.choice.candidate.number)
+		account, _ := v.accountFor(v.choice.candidate.number)
 		add(v.choice.candidate.spec, account)
 	}
 	for _, n := range revision.StateOf(v.status).Revisions() {
 		if one := revision.FindNumber(v.history.revisions, n); one != nil {
-			account, _ := r.accountFor(v, n)
+			account, _ := v.accountFor(n)
 			add(&one.Spec.Snapshot.Spec, account)
 		}
 	}
@@ -158,10 +158,10 @@ func (r *Dialect) needs(ctx context.Context, v *session) (all permissions, accou
 
 // reviewNeeds sends access reviews: when the needs change, when roles or bindings may have
 // changed, and as long as a permission is missing.
-func (r *Dialect) reviewNeeds(ctx context.Context, v *session, needs permissions, accounts map[string]Account) {
-	e, now := v.memory, r.Now()
-	grants := r.namespacedRolesState(v, accounts)
-	epochs := []any{r.Cluster.PermissionsEpoch()} // read before the review, so a later change triggers another one
+func (v *session) reviewNeeds(ctx context.Context, needs permissions, accounts map[string]Account) {
+	e, now := v.memory, v.Now()
+	grants := v.namespacedRolesState(accounts)
+	epochs := []any{v.Cluster.PermissionsEpoch()} // read before the review, so a later change triggers another one
 	for _, user := range needs.users() {
 		epochs = append(epochs, user, accounts[user].Cluster.PermissionsEpoch())
 	}
@@ -181,7 +181,7 @@ func (r *Dialect) reviewNeeds(ctx context.Context, v *session, needs permissions
 	if e.review.needs == asked {
 		since = now
 	}
-	lacks, err := r.findMissing(ctx, needs, accounts, since)
+	lacks, err := v.findMissing(ctx, needs, accounts, since)
 	if err != nil {
 		v.review.err = err
 		e.review.needs = ""
@@ -210,7 +210,7 @@ func (v *session) confirmAt(at, now time.Time) {
 // controllers impersonate the accounts, and that the accounts of a definition in a namespace need,
 // if they are those that 'espalier rbac' prints. Reviews of cluster permissions do not cover
 // permissions in one namespace.
-func (r *Dialect) namespacedRolesState(v *session, accounts map[string]Account) string {
+func (v *session) namespacedRolesState(accounts map[string]Account) string {
 	names := []string{rbac.ControllersRoleName(v.Key.Namespace, v.Key.Name)}
 	if v.Key.Namespace != "" {
 		names = append(names, rbac.RoleName(v.Key.Namespace, v.Key.Name))
@@ -284,7 +284,7 @@ var inNamespaces = []schema.GroupVersionKind{
 
 // permissionsCondition is the condition that lists missing permissions. There is none if the
 // definition names no account and the controllers have all permissions.
-func (r *Dialect) permissionsCondition(v *session, before condition.Set) (v1alpha1.Condition, bool) {
+func (v *session) permissionsCondition(before condition.Set) (v1alpha1.Condition, bool) {
 	e := v.memory
 	_, hadCondition := before.Get(v1alpha1.DefinitionPermissionsGranted)
 	if e.review.needs == "" && v.review.err == nil || v.review.err == nil && len(v.review.users) == 0 && e.review.missing.isEmpty() && !hadCondition {

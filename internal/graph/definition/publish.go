@@ -21,11 +21,11 @@ import (
 // Wanted is the desired CustomResourceDefinition of the graph's kind.
 func (v *session) Wanted(ctx context.Context) ([]*serving.Wanted, error) {
 	if v.choice.candidate.compilation == nil {
-		v.r.unpublished(ctx, v)
+		v.unpublished(ctx)
 		return nil, nil
 	}
 	wanted := kind.For(v.choice.candidate.last.graph, v.choice.candidate.spec.Schema, v.owner,
-		kind.Options{Version: v.r.Version, AdditionalPrinterColumns: v.r.AdditionalPrinterColumns})
+		kind.Options{Version: v.Version, AdditionalPrinterColumns: v.AdditionalPrinterColumns})
 	if v.choice.candidate.isUnrecorded() {
 		if err := kind.RecordAccepted(wanted, v.source.spec); err != nil {
 			return nil, err
@@ -35,24 +35,24 @@ func (v *session) Wanted(ctx context.Context) ([]*serving.Wanted, error) {
 		return otherOwner(c, v.owner, v.isGone)
 	}}
 	w.Review = func(ctx context.Context, current *apiextensionsv1.CustomResourceDefinition) (bool, error) {
-		return v.r.mayPublish(ctx, v, w, current)
+		return v.mayPublish(ctx, w, current)
 	}
 	v.readiness = &w.Readiness
 	return []*serving.Wanted{w}, nil
 }
 
 // mayPublish reports whether the CustomResourceDefinition may replace the current one without breaking its users.
-func (r *Dialect) mayPublish(ctx context.Context, v *session, w *serving.Wanted, current *apiextensionsv1.CustomResourceDefinition) (write bool, err error) {
+func (v *session) mayPublish(ctx context.Context, w *serving.Wanted, current *apiextensionsv1.CustomResourceDefinition) (write bool, err error) {
 	wanted := w.CRD
 	if current == nil {
-		return r.convertAt(v, wanted, nil), nil
+		return v.convertAt(wanted, nil), nil
 	}
 	moves := crd.StorageVersion(current) != crd.StorageVersion(wanted)
 	if !moves && v.choice.target.Reason != revision.Latest && len(kind.Breaking(current, wanted)) > 0 && len(kind.MissingFields(current, wanted)) == 0 {
 		wanted = kind.WithVersionsOf(wanted, current)
 		w.CRD = wanted // the schema of a later revision serves an earlier one
 	}
-	if !r.convertAt(v, wanted, current) {
+	if !v.convertAt(wanted, current) {
 		return false, nil
 	}
 	configuration, err := install.Configuration(wanted)
@@ -71,13 +71,13 @@ func (r *Dialect) mayPublish(ctx context.Context, v *session, w *serving.Wanted,
 	for {
 		switch step := replacement.Next(); step.Action {
 		case kind.CheckDependants:
-			others, err := r.dependants(ctx, v, wanted)
+			others, err := v.dependants(ctx, wanted)
 			if err != nil {
 				return false, err
 			}
 			replacement.Dependants = kind.CheckResult{Done: true, Problem: others}
 		case kind.CheckInstances:
-			failing, err := r.inconvertible(ctx, wanted, current)
+			failing, err := v.inconvertible(ctx, wanted, current)
 			if err != nil {
 				return false, err
 			}
@@ -115,9 +115,9 @@ func (v *session) inWaves() bool {
 
 // unpublished sets the readiness of the kind while nothing new can be published: the current
 // CustomResourceDefinition may still be served.
-func (r *Dialect) unpublished(ctx context.Context, v *session) {
+func (v *session) unpublished(ctx context.Context) {
 	*v.readiness = serving.Readiness{Unknown: true, Reason: awaiting, Message: awaitingMessage(v1alpha1.DefinitionKindReady)}
-	if current, _, ok := r.ownedCRD(ctx, v); ok && v.status.ServingRevision != 0 {
+	if current, _, ok := v.ownedCRD(ctx); ok && v.status.ServingRevision != 0 {
 		*v.readiness = serving.ReadinessOf(current)
 	}
 }

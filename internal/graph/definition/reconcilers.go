@@ -147,30 +147,30 @@ func (a *reconcilers) stop() {
 	clear(a.byUser)
 }
 
-func (r *Dialect) newReconcilers(v *session, kind schema.GroupVersionKind) *reconcilers {
+func (v *session) newReconcilers(kind schema.GroupVersionKind) *reconcilers {
 	m, key, owner := v.memory, v.Key, v.owner
 	return &reconcilers{
-		kind: kind, instances: r.Hub, byUser: map[string]*accountReconciler{},
+		kind: kind, instances: v.Hub, byUser: map[string]*accountReconciler{},
 		create: func(account Account) *instance.Reconciler {
 			if account.Lifetime != nil {
 				account.Lifetime.Retain()
 			}
 			var controllers instance.Controllers
 			if key.Namespace != "" {
-				controllers = r.Cluster
+				controllers = v.Cluster
 			}
 			return &instance.Reconciler{
 				Controllers: controllers,
 				Kind:        kind, Definition: owner, Dialect: instance.Graphs{},
-				Cluster: account.Cluster, Children: account.Hub, Lease: instance.Leases(account.Hub), Instances: r.Hub, Kinds: r.Kinds, Events: r.Events,
-				Version: r.Version, Keys: r.Keys, Now: r.Now, Usages: r.Usages, Layers: r.Layers, Limits: r.Limits, Decided: r.Decided,
-				EnqueueDefinition: func() { r.EnqueueDefinition(key) },
+				Cluster: account.Cluster, Children: account.Hub, Lease: instance.Leases(account.Hub), Instances: v.Hub, Kinds: v.Kinds, Events: v.Events,
+				Version: v.Version, Keys: v.Keys, Now: v.Now, Usages: v.Usages, Layers: v.Layers, Limits: v.Limits, Decided: v.Decided,
+				EnqueueDefinition: func() { v.EnqueueDefinition(key) },
 				Readiness:         m.readiness,
 			}
 		},
 		ended: func(account Account) {
 			account.Hub.ForgetKind(kind.GroupKind())
-			if account.Hub != r.Hub {
+			if account.Hub != v.Hub {
 				account.Hub.Forget(watch.Subscriber{Key: key})
 			}
 			if account.Lifetime != nil {

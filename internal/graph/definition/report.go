@@ -24,12 +24,12 @@ import (
 
 // report writes the definition's status if it changes. If a kind could not be looked up, the reconcile is retried,
 // and the previous conditions stay, so they do not flap, unless no revision serves yet.
-func (r *Dialect) report(ctx context.Context, v *session, err error) reconcile.Result {
+func (v *session) report(ctx context.Context, err error) reconcile.Result {
 	if v.lookupErr != nil && v.memory.composers != nil {
 		return reconcile.Fail(err)
 	}
 	before := condition.Read(v.Unstructured)
-	conditions := r.markFieldsStored(r.conditions(v, before), v.GetGeneration())
+	conditions := v.markFieldsStored(v.conditions(before), v.GetGeneration())
 	status := v1alpha1.DefinitionStatus{ObservedGeneration: v.GetGeneration(), State: v1alpha1.DefinitionInactive, Conditions: conditions}
 	if conditions.IsTrue(v1alpha1.DefinitionGraphAccepted) && conditions.IsTrue(v1alpha1.DefinitionKindReady) &&
 		conditions.IsTrue(v1alpha1.DefinitionControllerReady) {
@@ -39,17 +39,17 @@ func (r *Dialect) report(ctx context.Context, v *session, err error) reconcile.R
 		status.TopologicalOrder, status.Resources = g.TopologicalOrder(), resourceInformation(g)
 	}
 	status.LastIssuedRevision = revision.Next(v.history.revisions, v.status.LastIssuedRevision) - 1
-	if named := r.fallbackAccount(v).Named; named.Name != "" {
+	if named := v.fallbackAccount().Named; named.Name != "" {
 		status.ServiceAccount = &named
 	}
-	wait := r.statusDelay(v)
+	wait := v.statusDelay()
 	status.ServingRevision, status.Rollout = v.rollout.step.Next.Serving, v.rollout.step.Next.Rollout
-	out := r.writeStatus(ctx, v, before, status)
+	out := v.writeStatus(ctx, before, status)
 	if out.Err != nil || out.RequeueAfter > 0 {
 		return out
 	}
-	r.recordTransitions(v)
-	r.followStatus(ctx, v)
+	v.recordTransitions()
+	v.followStatus(ctx)
 	if err != nil {
 		return reconcile.Fail(err)
 	}
@@ -74,8 +74,8 @@ func resourceInformation(g *graph.Graph) (out []v1alpha1.ResourceInformation) {
 	return out
 }
 
-func (r *Dialect) conditions(v *session, before condition.Set) condition.Set {
-	set, now, generation := before, r.Now(), v.GetGeneration()
+func (v *session) conditions(before condition.Set) condition.Set {
+	set, now, generation := before, v.Now(), v.GetGeneration()
 	mark := func(kind string, status metav1.ConditionStatus, reason, message string) {
 		c := v1alpha1.Condition{Type: kind, Status: status, Reason: reason, Message: message, ObservedGeneration: generation}
 		if was, hadCondition := before.Get(kind); hadCondition && v.result.graph == nil &&
@@ -85,15 +85,15 @@ func (r *Dialect) conditions(v *session, before condition.Set) condition.Set {
 		set = set.Mark(c, now)
 	}
 	var unknown *lookupError
-	status, reason, message := resolvedCondition(v)
+	status, reason, message := v.resolvedCondition()
 	mark(v1alpha1.DefinitionRevisionsResolved, status, reason, message)
 	switch {
 	case v.result.graph != nil:
-		mark(v1alpha1.DefinitionGraphAccepted, condition.True, "Valid", acceptedMessage(v))
+		mark(v1alpha1.DefinitionGraphAccepted, condition.True, "Valid", v.acceptedMessage())
 	case errors.As(v.lookupErr, &unknown):
 		mark(v1alpha1.DefinitionGraphAccepted, condition.Unknown, "KindUnknown", unknown.message())
 	default:
-		mark(v1alpha1.DefinitionGraphAccepted, condition.False, "InvalidResourceGraph", rejectedMessage(v))
+		mark(v1alpha1.DefinitionGraphAccepted, condition.False, "InvalidResourceGraph", v.rejectedMessage())
 	}
 	switch {
 	case v.readiness.Ready:
@@ -122,7 +122,7 @@ func (r *Dialect) conditions(v *session, before condition.Set) condition.Set {
 	default:
 		mark(v1alpha1.DefinitionControllerReady, condition.True, "Running", "controller is running")
 	}
-	if c, ok := r.permissionsCondition(v, before); ok {
+	if c, ok := v.permissionsCondition(before); ok {
 		mark(c.Type, c.Status, c.Reason, c.Message)
 	} else {
 		set = set.Remove(v1alpha1.DefinitionPermissionsGranted)
@@ -137,7 +137,7 @@ var passingReasons = map[string]bool{
 	kindNotReady: true, revisionsUnreadable: true, string(watch.WaitingForKind): true, string(watch.Degraded): true,
 }
 
-func rejectedMessage(v *session) string {
+func (v *session) rejectedMessage() string {
 	if len(v.result.problems) == 0 {
 		return "" // unknown
 	}
@@ -151,7 +151,7 @@ func awaitingMessage(kind string) string {
 	return fmt.Sprintf("condition %q is awaiting reconciliation", kind)
 }
 
-func acceptedMessage(v *session) string {
+func (v *session) acceptedMessage() string {
 	text := "resource graph and schema are valid"
 	if missing := v.result.graph.Missing; len(missing) > 0 {
 		names := make([]string, len(missing))
@@ -185,10 +185,10 @@ func (v *session) ReportEnding(ctx context.Context, e *serving.Ending, remaining
 	reason, message := remainingText(remaining)
 	conditions := before.Mark(v1alpha1.Condition{
 		Type: v1alpha1.DefinitionReady, Status: condition.False, Reason: reason, Message: message, ObservedGeneration: v.GetGeneration(),
-	}, v.r.Now()).MarkProgress(condition.Progress{}, v.GetGeneration(), v.r.Now())
+	}, v.Now()).MarkProgress(condition.Progress{}, v.GetGeneration(), v.Now())
 	status := statusOf(v.Unstructured)
 	status.ObservedGeneration, status.State, status.Conditions = v.GetGeneration(), v1alpha1.DefinitionInactive, conditions
-	return v.r.writeStatus(ctx, v, before, status)
+	return v.writeStatus(ctx, before, status)
 }
 
 func remainingText(remaining *serving.Remaining) (reason, message string) {
@@ -204,7 +204,7 @@ func remainingText(remaining *serving.Remaining) (reason, message string) {
 		len(remaining.Objects), remaining.Kind, orOrphan)
 }
 
-func (r *Dialect) writeStatus(ctx context.Context, v *session, before condition.Set, status v1alpha1.DefinitionStatus) reconcile.Result {
+func (v *session) writeStatus(ctx context.Context, before condition.Set, status v1alpha1.DefinitionStatus) reconcile.Result {
 	fields, err := runtime.DefaultUnstructuredConverter.ToUnstructured(&status)
 	if err != nil {
 		return reconcile.Fail(fmt.Errorf("encode status: %w", err))
@@ -220,7 +220,7 @@ func (r *Dialect) writeStatus(ctx context.Context, v *session, before condition.
 	was, _ := before.Get(v1alpha1.DefinitionReady)
 	is, _ := condition.Set(status.Conditions).Get(v1alpha1.DefinitionReady)
 	if is.Status == condition.False && (was.Status != is.Status || was.Reason != is.Reason) {
-		r.Events.Event(v.Unstructured, telemetry.Warning, is.Reason, is.Message)
+		v.Events.Event(v.Unstructured, telemetry.Warning, is.Reason, is.Message)
 	}
 	return reconcile.Done()
 }

@@ -21,29 +21,29 @@ import (
 func (v *session) Endings(ctx context.Context) []*serving.Ending {
 	orphan := v.GetAnnotations()[v1alpha1.AllowOrphansAnnotation] == "true"
 	e := &serving.Ending{
-		Policy:    ending.Policy{Orphan: orphan, DeleteCRD: v.r.AllowCRDDeletion},
+		Policy:    ending.Policy{Orphan: orphan, DeleteCRD: v.AllowCRDDeletion},
 		Finalizer: v1alpha1.Finalizer,
 		Running:   &v.memory.running,
 	}
 	if v.source.kind.Kind != "" {
 		e.CRDName = kind.NameOf(schemaOf(v.Unstructured))
 	}
-	if current, served, ok := v.r.ownedCRD(ctx, v); ok {
+	if current, served, ok := v.ownedCRD(ctx); ok {
 		e.CRD, e.Kind = current, served
-		e.Serve = func(ctx context.Context) { v.r.serveRemaining(ctx, v, e) }
+		e.Serve = func(ctx context.Context) { v.serveRemaining(ctx, e) }
 	} else {
-		e.CRD = v.r.unestablishedCRD(v)
+		e.CRD = v.unestablishedCRD()
 	}
 	e.Cleanup = func(ctx context.Context, orphaned bool) reconcile.Result {
-		return v.r.releaseRevisions(ctx, v, orphaned)
+		return v.releaseRevisions(ctx, orphaned)
 	}
 	return []*serving.Ending{e}
 }
 
 // unestablishedCRD is the CustomResourceDefinition that was published and never served: a definition may be
 // deleted before its kind is established.
-func (r *Dialect) unestablishedCRD(v *session) *apiextensionsv1.CustomResourceDefinition {
-	for _, c := range r.Kinds.CRDsOwnedBy(v.owner) {
+func (v *session) unestablishedCRD() *apiextensionsv1.CustomResourceDefinition {
+	for _, c := range v.Kinds.CRDsOwnedBy(v.owner) {
 		if crd.GroupKind(c) == v.source.kind && !crd.IsEstablished(c) {
 			return c
 		}
@@ -51,46 +51,46 @@ func (r *Dialect) unestablishedCRD(v *session) *apiextensionsv1.CustomResourceDe
 	return nil
 }
 
-func (r *Dialect) serveRemaining(ctx context.Context, v *session, e *serving.Ending) {
+func (v *session) serveRemaining(ctx context.Context, e *serving.Ending) {
 	if v.memory.running.Is(e.Kind, v.owner) && v.memory.composers != nil {
 		return
 	}
 	if v.account.Cluster != nil {
-		r.ensureController(v, e.Kind)
-		r.setComposers(v, nil, v.account)
+		v.ensureController(e.Kind)
+		v.setComposers(nil, v.account)
 	}
-	v.lease = r.Hub.Begin(watch.Subscriber{Key: v.Key})
+	v.lease = v.Hub.Begin(watch.Subscriber{Key: v.Key})
 	defer func() {
 		v.lease.Discard() // only the remaining instances are watched
 		v.lease = nil
 	}()
-	if r.loadRevisions(ctx, v).IsFinal() {
+	if v.loadRevisions(ctx).IsFinal() {
 		v.lease.Commit() // it enqueues the definition
 		return
 	}
-	fallback := r.fallbackAccount(v)
+	fallback := v.fallbackAccount()
 	if fallback.Cluster == nil {
 		return
 	}
-	r.ensureController(v, e.Kind)
-	r.setComposers(v, r.lastComposers(ctx, v, e.CRD), fallback)
+	v.ensureController(e.Kind)
+	v.setComposers(v.lastComposers(ctx, e.CRD), fallback)
 }
 
 // lastComposers are the composers that served before a restart, if they can be restored: the
 // deletion of instances needs no graph.
-func (r *Dialect) lastComposers(ctx context.Context, v *session, current *apiextensionsv1.CustomResourceDefinition) *composers {
+func (v *session) lastComposers(ctx context.Context, current *apiextensionsv1.CustomResourceDefinition) *composers {
 	v.rollout.step = revision.Step{Now: revision.StateOf(v.status)}
 	graphs := map[int64]*graph.Graph{}
-	if r.fallBack(ctx, v, current, graphs) != nil {
+	if v.fallBack(ctx, current, graphs) != nil {
 		return nil
 	}
 	serving := v.rollout.step.Now.Serving
 	if graphs[serving] == nil {
-		graphs[serving], _ = r.graphOf(ctx, v, serving, current)
+		graphs[serving], _ = v.graphOf(ctx, serving, current)
 	}
 	if graphs[serving] == nil {
 		return nil
 	}
 	v.rollout.step.Now.Rollout = nil
-	return r.assembleComposers(ctx, v, current, graphs)
+	return v.assembleComposers(ctx, current, graphs)
 }

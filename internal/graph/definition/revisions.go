@@ -55,8 +55,8 @@ type unrecorded struct {
 
 // loadRevisions reads the revisions of the definition and adopts them. The reconcile ends
 // here while they are unknown.
-func (r *Dialect) loadRevisions(ctx context.Context, v *session) reconcile.Result {
-	all, state := r.revisions().List(v.lease, v.Key)
+func (v *session) loadRevisions(ctx context.Context) reconcile.Result {
+	all, state := v.revisions().List(v.lease, v.Key)
 	switch state.Phase {
 	case watch.Synced:
 	case watch.Unavailable:
@@ -77,7 +77,7 @@ func (r *Dialect) loadRevisions(ctx context.Context, v *session) reconcile.Resul
 		if read = append(read, one); v.memory.cache.isReleased(one) {
 			continue
 		}
-		if err := r.adopt(ctx, v, o); err != nil {
+		if err := v.adopt(ctx, o); err != nil {
 			return serving.ResultOf(err)
 		}
 		v.history.revisions = append(v.history.revisions, one)
@@ -85,18 +85,18 @@ func (r *Dialect) loadRevisions(ctx context.Context, v *session) reconcile.Resul
 	revision.Sort(v.history.revisions)
 	v.memory.cache.retain(read)
 	v.resume()
-	return r.confirmIssued(ctx, v, read)
+	return v.confirmIssued(ctx, read)
 }
 
 // confirmIssued ends the reconcile if the revision that was issued last exists and the cache has not observed it: the
 // watch of revisions can be behind the watch of definitions, and a definition may be restored with its revisions. A
 // revision with another number would be issued for the same content.
-func (r *Dialect) confirmIssued(ctx context.Context, v *session, read []*rev.GraphRevision) reconcile.Result {
+func (v *session) confirmIssued(ctx context.Context, read []*rev.GraphRevision) reconcile.Result {
 	last := v.status.LastIssuedRevision
 	if last == 0 || last == v.memory.cache.absent || slices.ContainsFunc(read, func(one *rev.GraphRevision) bool { return one.Spec.Revision >= last }) {
 		return reconcile.Result{}
 	}
-	live, err := r.Cluster.Get(ctx, RevisionKind, "", revision.Name(v.owner, last))
+	live, err := v.Cluster.Get(ctx, RevisionKind, "", revision.Name(v.owner, last))
 	switch {
 	case apierrors.IsNotFound(err):
 		v.memory.cache.absent = last
@@ -118,18 +118,18 @@ func (r *Dialect) revisions() serving.RevisionStore {
 
 // adopt makes the definition the controller owner of one of its revisions, if Kubernetes allows
 // it.
-func (r *Dialect) adopt(ctx context.Context, v *session, o *unstructured.Unstructured) error {
+func (v *session) adopt(ctx context.Context, o *unstructured.Unstructured) error {
 	var controller *metav1.OwnerReference
 	if owner, controls := revision.OwnerReference(v.owner); controls {
 		controller = &owner
 	}
-	return r.revisions().Adopt(ctx, v.Key, o, controller, v1alpha1.Finalizer)
+	return v.revisions().Adopt(ctx, v.Key, o, controller, v1alpha1.Finalizer)
 }
 
 // createRevision creates a revision of the definition, unless the newest has the same content
 // or the definition does not compile. All existing numbers are known, and it makes a single
 // write: numbers are unique, and a crash leaves no partial state.
-func (r *Dialect) createRevision(ctx context.Context, v *session) reconcile.Result {
+func (v *session) createRevision(ctx context.Context) reconcile.Result {
 	if v.history.current != 0 || v.result.graph == nil || v.history.unrecorded.reason != "" {
 		return reconcile.Result{}
 	}
@@ -139,24 +139,24 @@ func (r *Dialect) createRevision(ctx context.Context, v *session) reconcile.Resu
 		return reconcile.Result{}
 	}
 	number := revision.Next(v.history.revisions, v.status.LastIssuedRevision)
-	one := revision.New(v.owner, v.source.spec, v.account.recorded(), v.GetGeneration(), number, r.Version)
-	o, err := r.revisions().Encode(one)
+	one := revision.New(v.owner, v.source.spec, v.account.recorded(), v.GetGeneration(), number, v.Version)
+	o, err := v.revisions().Encode(one)
 	if err != nil {
 		return reconcile.Fail(err)
 	}
 	if err := unstructured.SetNestedMap(o.Object, revision.AuthoredContent(v.Unstructured), "spec", "snapshot", "spec"); err != nil {
 		return reconcile.Fail(fmt.Errorf("encode GraphRevision %s: %w", one.Name, err))
 	}
-	if c, known := r.Kinds.WholeCRD(RevisionKind.GroupKind()); known {
+	if c, known := v.Kinds.WholeCRD(RevisionKind.GroupKind()); known {
 		if v.history.unrecorded = withoutUnstored(o, c, number); v.history.unrecorded.reason != "" {
 			return reconcile.Result{}
 		}
 	}
-	answer, err := r.revisions().Create(ctx, v.Key, o)
+	answer, err := v.revisions().Create(ctx, v.Key, o)
 	switch {
 	case err == nil:
 	case kube.IsNameTaken(err):
-		return r.resolveNameConflict(v, kube.ExistingObject(err))
+		return v.resolveNameConflict(kube.ExistingObject(err))
 	case kube.IsTransient(err):
 		return reconcile.Fail(kube.Redacted(err))
 	case kube.IsMistyped(err) && v.memory.mistyped < maxMistyped:
@@ -175,13 +175,13 @@ func (r *Dialect) createRevision(ctx context.Context, v *session) reconcile.Resu
 	v.history.current = number
 	v.memory.compiled.revisions[number] = v.memory.compiled.own
 	v.memory.compiled.own = &compilation{}
-	r.Events.Event(v.Unstructured, telemetry.Normal, "RevisionIssued", fmt.Sprintf("created revision %d, %s", number, one.Name))
-	r.Rollouts.CountIssued()
+	v.Events.Event(v.Unstructured, telemetry.Normal, "RevisionIssued", fmt.Sprintf("created revision %d, %s", number, one.Name))
+	v.Rollouts.CountIssued()
 	if outputs := v.result.graph.SecretOutputs; len(outputs) > 0 {
-		r.Events.Event(v.Unstructured, telemetry.Warning, secretOutputs, messageOf(outputs.Err()))
+		v.Events.Event(v.Unstructured, telemetry.Warning, secretOutputs, messageOf(outputs.Err()))
 	}
 	if warnings := v.result.graph.Warnings; len(warnings) > 0 {
-		r.Events.Event(v.Unstructured, telemetry.Warning, "NoEffect", messageOf(warnings.Err()))
+		v.Events.Event(v.Unstructured, telemetry.Warning, "NoEffect", messageOf(warnings.Err()))
 	}
 	return reconcile.Result{}
 }
@@ -211,7 +211,7 @@ func withoutUnstored(o *unstructured.Unstructured, c *apiextensionsv1.CustomReso
 			number, c.Name, strings.Join(lacks, ", "), replaceCRD)}
 }
 
-func (r *Dialect) resolveNameConflict(v *session, o *unstructured.Unstructured) reconcile.Result {
+func (v *session) resolveNameConflict(o *unstructured.Unstructured) reconcile.Result {
 	one, name := &rev.GraphRevision{}, o.GetName()
 	err := runtime.DefaultUnstructuredConverter.FromUnstructured(o.Object, one)
 	if err == nil && revision.BelongsTo(one, v.owner) && o.GetLabels()[v1alpha1.DefinitionNameLabel] == object.LabelValue(v.Key.Name) {
@@ -225,8 +225,8 @@ func (r *Dialect) resolveNameConflict(v *session, o *unstructured.Unstructured) 
 
 // pruneRevisions records in each revision whether its graph compiles, deletes unused
 // revisions, and removes the finalizers of deleted ones once they are unused.
-func (r *Dialect) pruneRevisions(ctx context.Context, v *session) error {
-	used, known := r.revisionsInUse(v)
+func (v *session) pruneRevisions(ctx context.Context) error {
+	used, known := v.revisionsInUse()
 	known = known && !v.source.unreadable
 	var surplus []*rev.GraphRevision
 	if limit := revision.HistoryLimit(v.source.spec); known {
@@ -236,13 +236,13 @@ func (r *Dialect) pruneRevisions(ctx context.Context, v *session) error {
 		return known && !used[one.Spec.Revision] && (one.DeletionTimestamp != nil || slices.Contains(surplus, one))
 	}
 	if slices.ContainsFunc(v.history.revisions, unused) {
-		late, err := r.readPins(ctx, v)
+		late, err := v.readPins(ctx)
 		if err != nil {
 			return err
 		}
 		maps.Copy(used, late)
 	}
-	all, _ := r.revisions().List(v.lease, v.Key) // as they are after the writes of this reconcile; each change enqueues the definition
+	all, _ := v.revisions().List(v.lease, v.Key) // as they are after the writes of this reconcile; each change enqueues the definition
 	for _, o := range all {
 		i := slices.IndexFunc(v.history.revisions, func(one *rev.GraphRevision) bool { return one.UID == o.GetUID() })
 		if i < 0 {
@@ -251,9 +251,9 @@ func (r *Dialect) pruneRevisions(ctx context.Context, v *session) error {
 		one := v.history.revisions[i]
 		var err error
 		if unused(one) {
-			err = r.deleteRevision(ctx, v, o)
+			err = v.deleteRevision(ctx, o)
 		} else {
-			err = r.verifyRevision(ctx, v, o, one)
+			err = v.verifyRevision(ctx, o, one)
 		}
 		if err != nil && !kube.IsStale(err) {
 			return err
@@ -264,20 +264,20 @@ func (r *Dialect) pruneRevisions(ctx context.Context, v *session) error {
 
 // deleteRevision deletes an unused revision, and removes the finalizer: the deletion has nothing to wait for. A revision
 // that has changed stays: the garbage collector may have orphaned it, because the definition's deletion asked for that.
-func (r *Dialect) deleteRevision(ctx context.Context, v *session, o *unstructured.Unstructured) error {
+func (v *session) deleteRevision(ctx context.Context, o *unstructured.Unstructured) error {
 	if o.GetDeletionTimestamp() == nil {
-		if err := r.Cluster.DeleteIfUnchanged(ctx, o); err != nil {
+		if err := v.Cluster.DeleteIfUnchanged(ctx, o); err != nil {
 			return fmt.Errorf("delete GraphRevision %s: %w", o.GetName(), err)
 		}
 	}
-	return r.releaseRevision(ctx, v, o)
+	return v.releaseRevision(ctx, o)
 }
 
-func (r *Dialect) releaseRevision(ctx context.Context, v *session, o *unstructured.Unstructured) error {
+func (v *session) releaseRevision(ctx context.Context, o *unstructured.Unstructured) error {
 	if number, _, _ := unstructured.NestedInt64(o.Object, "spec", "revision"); number != 0 {
 		delete(v.memory.compiled.revisions, number)
 	}
-	if err := removeFinalizer(ctx, r.Cluster, o); err != nil {
+	if err := removeFinalizer(ctx, v.Cluster, o); err != nil {
 		return err
 	}
 	v.memory.cache.markReleased(o.GetUID()) // later requests do not find it
@@ -295,9 +295,9 @@ func removeFinalizer(ctx context.Context, c *kube.Client, o *unstructured.Unstru
 // releaseRevisions releases all revisions when their definition is deleted. The garbage collector does not delete
 // revisions of a namespaced definition. They stay if instances stay, so the next definition of the name finds them.
 // Revisions that the definition no longer controls stay too, because its deletion asked to orphan them.
-func (r *Dialect) releaseRevisions(ctx context.Context, v *session, orphan bool) reconcile.Result {
-	lease := r.Hub.Begin(watch.Subscriber{Key: v.Key})
-	all, state := r.revisions().List(lease, v.Key)
+func (v *session) releaseRevisions(ctx context.Context, orphan bool) reconcile.Result {
+	lease := v.Hub.Begin(watch.Subscriber{Key: v.Key})
+	all, state := v.revisions().List(lease, v.Key)
 	lease.Commit()
 	switch state.Phase {
 	case watch.Synced:
@@ -307,7 +307,7 @@ func (r *Dialect) releaseRevisions(ctx context.Context, v *session, orphan bool)
 		return reconcile.Done()
 	}
 	_, controls := revision.OwnerReference(v.owner)
-	requested, _ := r.Hub.WasOrphaned(v.GroupVersionKind(), v.Unstructured)
+	requested, _ := v.Hub.WasOrphaned(v.GroupVersionKind(), v.Unstructured)
 	orphan = orphan || requested || slices.Contains(v.GetFinalizers(), metav1.FinalizerOrphanDependents)
 	last := v.status.LastIssuedRevision
 	for _, o := range all {
@@ -316,17 +316,17 @@ func (r *Dialect) releaseRevisions(ctx context.Context, v *session, orphan bool)
 			continue
 		}
 		controlled := slices.ContainsFunc(one.OwnerReferences, func(ref metav1.OwnerReference) bool { return ref.UID == v.owner.UID })
-		release := r.deleteRevision
+		release := v.deleteRevision
 		if (orphan || controls && !controlled) && one.DeletionTimestamp == nil {
 			note := ""
 			if one.Spec.Revision == last {
 				note = v.servedNote()
 			}
-			release = func(ctx context.Context, v *session, o *unstructured.Unstructured) error {
-				return r.orphanRevision(ctx, v, o, note)
+			release = func(ctx context.Context, o *unstructured.Unstructured) error {
+				return v.orphanRevision(ctx, o, note)
 			}
 		}
-		if err := release(ctx, v, o); err != nil {
+		if err := release(ctx, o); err != nil {
 			return serving.ResultOf(err)
 		}
 	}

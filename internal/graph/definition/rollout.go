@@ -23,11 +23,11 @@ const (
 )
 
 // resolvedCondition reports whether the requested revision composes the instances.
-func resolvedCondition(v *session) (status metav1.ConditionStatus, reason, message string) {
+func (v *session) resolvedCondition() (status metav1.ConditionStatus, reason, message string) {
 	rollout := v.rollout.step.Next.Rollout
 	switch {
 	case v.choice.obstacle.reason != "":
-		return condition.False, v.choice.obstacle.reason, v.choice.obstacle.message + servingNote(v)
+		return condition.False, v.choice.obstacle.reason, v.choice.obstacle.message + v.servingNote()
 	case v.history.unrecorded.reason != "" && v.history.unrecorded.intended:
 		return condition.True, v.history.unrecorded.reason, v.history.unrecorded.message
 	case v.history.unrecorded.reason != "":
@@ -39,19 +39,19 @@ func resolvedCondition(v *session) (status metav1.ConditionStatus, reason, messa
 	case v.rollout.step.Next.Rolling() != 0:
 		return condition.Unknown, rollingOutReason, rolloutMessage(rollout)
 	case v.rollout.step.Next.Serving != 0 && v.rollout.step.Next.Serving == v.choice.target.Number:
-		return condition.True, string(v.choice.target.Reason), servingMessage(v)
+		return condition.True, string(v.choice.target.Reason), v.servingMessage()
 	case v.choice.target.Number != 0 && v.choice.target.Reason != revision.Latest && v.rollout.step.Next.Serving != 0 && !v.readiness.Ready &&
 		!v.readiness.Unknown:
 		return condition.False, kindNotReady, fmt.Sprintf("revision %d, requested by %s, cannot serve until the kind is ready for it: see KindReady",
-			v.choice.target.Number, v.choice.target.Source) + servingNote(v)
+			v.choice.target.Number, v.choice.target.Source) + v.servingNote()
 	case v.choice.target.Number != 0:
 		return condition.True, string(v.choice.target.Reason), fmt.Sprintf("revision %d compiled; it serves when the kind is ready",
-			v.choice.target.Number) + servingNote(v)
+			v.choice.target.Number) + v.servingNote()
 	}
 	return condition.Unknown, awaiting, awaitingMessage(v1alpha1.DefinitionRevisionsResolved)
 }
 
-func servingNote(v *session) string {
+func (v *session) servingNote() string {
 	if n := v.rollout.step.Next.Serving; n != 0 {
 		return fmt.Sprintf("; revision %d continues to serve", n)
 	}
@@ -64,23 +64,23 @@ const rolloutReportInterval = time.Second
 
 // statusDelay returns the delay of the next reconcile. It keeps the previous counts of a
 // rollout if they were reported recently.
-func (r *Dialect) statusDelay(v *session) time.Duration {
+func (v *session) statusDelay() time.Duration {
 	was, next := v.status.Rollout, v.rollout.step.Next.Rollout
 	if was == nil || next == nil || !sameButCounts(was, next) {
-		v.memory.rollout.reportedAt = r.Now()
+		v.memory.rollout.reportedAt = v.Now()
 		return v.rollout.step.RequeueAfter
 	}
 	if object.Digest(was) == object.Digest(next) {
 		return v.rollout.step.RequeueAfter
 	}
-	if left := v.memory.rollout.reportedAt.Add(rolloutReportInterval).Sub(r.Now()); left > 0 && left <= rolloutReportInterval {
+	if left := v.memory.rollout.reportedAt.Add(rolloutReportInterval).Sub(v.Now()); left > 0 && left <= rolloutReportInterval {
 		v.rollout.step.Next.Rollout = was
 		if v.rollout.step.RequeueAfter == 0 || left < v.rollout.step.RequeueAfter {
 			return left
 		}
 		return v.rollout.step.RequeueAfter
 	}
-	v.memory.rollout.reportedAt = r.Now()
+	v.memory.rollout.reportedAt = v.Now()
 	return v.rollout.step.RequeueAfter
 }
 
@@ -94,28 +94,28 @@ func sameButCounts(a, b *v1alpha1.RolloutStatus) bool {
 }
 
 // recordTransitions records events of the rollout after the status is written.
-func (r *Dialect) recordTransitions(v *session) {
+func (v *session) recordTransitions() {
 	for _, t := range v.rollout.step.Transitions {
 		severity := telemetry.Normal
 		if t.Warning {
 			severity = telemetry.Warning
 		}
-		r.Events.Event(v.Unstructured, severity, t.Reason, t.Message)
-		r.Rollouts.CountEvent(t.Reason)
+		v.Events.Event(v.Unstructured, severity, t.Reason, t.Message)
+		v.Rollouts.CountEvent(t.Reason)
 	}
 }
 
 // followStatus composes the instances by the state that has just been written, and then enqueues the definition to
 // delete the revisions that are unused now. A state that the API server has not stored, because the schema lacks it, changes
 // nothing for the next reconcile.
-func (r *Dialect) followStatus(ctx context.Context, v *session) {
+func (v *session) followStatus(ctx context.Context) {
 	step := &v.rollout.step
 	if v.rollout.proceeding && composesOtherwise(step.Now, step.Next) {
 		step.Now = step.Next
-		r.setComposers(v, r.assembleComposers(ctx, v, v.rollout.served, v.rollout.graphs), r.fallbackAccount(v))
+		v.setComposers(v.assembleComposers(ctx, v.rollout.served, v.rollout.graphs), v.fallbackAccount())
 	}
 	if composesOtherwise(revision.StateOf(v.status), revision.StateOf(statusOf(v.Unstructured))) {
-		r.EnqueueDefinition(v.Key)
+		v.EnqueueDefinition(v.Key)
 	}
 }
 

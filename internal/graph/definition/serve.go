@@ -24,42 +24,42 @@ import (
 
 // serve starts the controller of the instances, or sets the graphs of the running one. Without a
 // valid graph a controller still runs for an existing kind: deletion needs no graph.
-func (r *Dialect) serve(ctx context.Context, v *session) error {
+func (v *session) serve(ctx context.Context) error {
 	v.rollout.step = revision.Step{Now: revision.StateOf(v.status), Next: revision.StateOf(v.status)}
-	current, kind, ok := r.ownedCRD(ctx, v)
+	current, kind, ok := v.ownedCRD(ctx)
 	if !ok {
 		return nil
 	}
-	fallback := r.fallbackAccount(v)
+	fallback := v.fallbackAccount()
 	if fallback.Cluster == nil {
 		return nil // its conditions say why
 	}
-	r.ensureController(v, kind)
+	v.ensureController(kind)
 	graphs := map[int64]*graph.Graph{}
 	v.rollout.served, v.rollout.graphs = current, graphs
 	var stepErr error
 	if v.mayServe() {
-		stepErr = r.serveCandidate(ctx, v, graphs)
-	} else if err := r.fallBack(ctx, v, current, graphs); err != nil {
+		stepErr = v.serveCandidate(ctx, graphs)
+	} else if err := v.fallBack(ctx, current, graphs); err != nil {
 		return err
 	}
-	r.addStepGraphs(ctx, v, current, graphs)
+	v.addStepGraphs(ctx, current, graphs)
 	next := v.memory.composers
 	if graphs[v.rollout.step.Now.Serving] != nil {
-		next = r.assembleComposers(ctx, v, current, graphs)
+		next = v.assembleComposers(ctx, current, graphs)
 	}
-	r.setComposers(v, next, fallback)
+	v.setComposers(next, fallback)
 	if v.memory.composers != nil {
-		r.warmWatches(ctx, v)
+		v.warmWatches(ctx)
 	}
 	return stepErr
 }
 
 // serveCandidate adds the graph of the candidate, and takes a step of its rollout. After an error the written state stays.
-func (r *Dialect) serveCandidate(ctx context.Context, v *session, graphs map[int64]*graph.Graph) error {
+func (v *session) serveCandidate(ctx context.Context, graphs map[int64]*graph.Graph) error {
 	c := v.choice.candidate
 	graphs[c.number] = c.last.graph
-	err := r.stepRollout(ctx, v)
+	err := v.stepRollout(ctx)
 	if c.isUnrecorded() {
 		v.memory.compiled.published, v.memory.compiled.publishedAccount = *c.compilation, v.account.recorded()
 	}
@@ -67,15 +67,15 @@ func (r *Dialect) serveCandidate(ctx context.Context, v *session, graphs map[int
 }
 
 // addStepGraphs adds the graphs of the other revisions of the rollout state. One without a graph is removed from it.
-func (r *Dialect) addStepGraphs(ctx context.Context, v *session, current *apiextensionsv1.CustomResourceDefinition, graphs map[int64]*graph.Graph) {
+func (v *session) addStepGraphs(ctx context.Context, current *apiextensionsv1.CustomResourceDefinition, graphs map[int64]*graph.Graph) {
 	for _, n := range v.rollout.step.Now.Revisions() {
 		if graphs[n] != nil {
 			continue
 		}
-		if g, problem := r.graphOf(ctx, v, n, current); g != nil {
+		if g, problem := v.graphOf(ctx, n, current); g != nil {
 			graphs[n] = g
 		} else {
-			r.dropRevision(v, n, problem)
+			v.dropRevision(n, problem)
 		}
 	}
 }
@@ -83,8 +83,8 @@ func (r *Dialect) addStepGraphs(ctx context.Context, v *session, current *apiext
 // ownedCRD finds the kind that the definition serves, by the owner of the CustomResourceDefinition, in the storage
 // version, the version of the graph that it was published for. The spec may be invalid or ask for another version:
 // existing instances must be reconciled anyway.
-func (r *Dialect) ownedCRD(ctx context.Context, v *session) (current *apiextensionsv1.CustomResourceDefinition, kind schema.GroupVersionKind, ok bool) {
-	all := r.Kinds.CRDsOwnedBy(v.owner)
+func (v *session) ownedCRD(ctx context.Context) (current *apiextensionsv1.CustomResourceDefinition, kind schema.GroupVersionKind, ok bool) {
+	all := v.Kinds.CRDsOwnedBy(v.owner)
 	i := slices.IndexFunc(all, func(c *apiextensionsv1.CustomResourceDefinition) bool { return v.source.kind == crd.GroupKind(c) })
 	if v.source.kind.Kind == "" && len(all) > 0 {
 		i = 0
@@ -99,11 +99,11 @@ func (r *Dialect) ownedCRD(ctx context.Context, v *session) (current *apiextensi
 		return current, crd.GroupKind(current).WithVersion(hub), true
 	}
 	// A kind without a served version may still have instances.
-	kind, availability, err := r.Kinds.Availability(ctx, crd.GroupKind(current))
+	kind, availability, err := v.Kinds.Availability(ctx, crd.GroupKind(current))
 	return current, kind, err == nil && availability != kube.Gone
 }
 
-func (r *Dialect) stepRollout(ctx context.Context, v *session) error {
+func (v *session) stepRollout(ctx context.Context) error {
 	if !kube.MayWrite(ctx) {
 		return nil // another installation takes the steps, and records them in the status
 	}
@@ -116,7 +116,7 @@ func (r *Dialect) stepRollout(ctx context.Context, v *session) error {
 	}
 	state := revision.StateOf(v.status)
 	rolling := state.Rolling() == v.choice.target.Number
-	if left := v.memory.rollout.countedAt.Add(countInterval(v.memory.rollout.members)).Sub(r.Now()); left > 0 && rolling {
+	if left := v.memory.rollout.countedAt.Add(countInterval(v.memory.rollout.members)).Sub(v.Now()); left > 0 && rolling {
 		v.rollout.step.RequeueAfter = left
 		return nil
 	}
@@ -126,25 +126,25 @@ func (r *Dialect) stepRollout(ctx context.Context, v *session) error {
 	if v.inWaves() && v.memory.running.State().Phase != watch.Synced {
 		return nil // the instances are unknown; the controller's state enqueues the definition
 	}
-	members := sync.OnceValue(func() []revision.Member { return r.members(v) })
-	if left := v.memory.startedAt.Add(rolloutResumeDelay).Sub(r.Now()); left > 0 && rolling && slices.ContainsFunc(members(), revision.Member.IsUnobserved) {
+	members := sync.OnceValue(func() []revision.Member { return v.members() })
+	if left := v.memory.startedAt.Add(rolloutResumeDelay).Sub(v.Now()); left > 0 && rolling && slices.ContainsFunc(members(), revision.Member.IsUnobserved) {
 		v.rollout.step.RequeueAfter = left
 		return nil
 	}
-	step := state.StepTo(v.choice.target, v.choice.waves, members, r.Now())
+	step := state.StepTo(v.choice.target, v.choice.waves, members, v.Now())
 	if unmatched := step.UnmatchedSelectors(members); len(unmatched) > 0 {
-		found, err := r.readSelected(ctx, v, unmatched)
+		found, err := v.readSelected(ctx, unmatched)
 		if err != nil {
 			return err
 		}
 		if found {
-			step = state.StepTo(v.choice.target, v.choice.waves, func() []revision.Member { return r.members(v) }, r.Now())
+			step = state.StepTo(v.choice.target, v.choice.waves, func() []revision.Member { return v.members() }, v.Now())
 		}
 	}
 	v.rollout.proceeding, v.rollout.step = true, step
 	rolling = step.Next.Rolling() != 0
 	if was := v.memory.rollout.waits.Swap(rolling); rolling && !was {
-		r.EnqueueDefinition(v.Key) // earlier changes of instances did not enqueue the definition
+		v.EnqueueDefinition(v.Key) // earlier changes of instances did not enqueue the definition
 	}
 	return nil
 }
@@ -152,14 +152,14 @@ func (r *Dialect) stepRollout(ctx context.Context, v *session) error {
 // readSelected reads the instances that selectors match from the API server, into the cache, and reports whether
 // there are any. The watch of instances can be behind the watch of definitions: a wave whose instances were labelled
 // just before the definition changed would count as empty, and the next one begin at once.
-func (r *Dialect) readSelected(ctx context.Context, v *session, selectors []labels.Selector) (found bool, err error) {
+func (v *session) readSelected(ctx context.Context, selectors []labels.Selector) (found bool, err error) {
 	for _, selector := range selectors {
-		live, err := r.Cluster.List(ctx, v.memory.running.Kind, selector.String())
+		live, err := v.Cluster.List(ctx, v.memory.running.Kind, selector.String())
 		if err != nil {
 			return false, err
 		}
 		for i := range live {
-			r.Hub.Record(&live[i], watch.Subscriber{})
+			v.Hub.Record(&live[i], watch.Subscriber{})
 			found = true
 		}
 	}
@@ -181,7 +181,7 @@ func countInterval(members int) time.Duration {
 
 // dropRevision removes a revision without a graph from the rollout state: the serving revision replaces
 // the one that is being rolled out, or the requested one replaces the serving one.
-func (r *Dialect) dropRevision(v *session, number int64, problem string) {
+func (v *session) dropRevision(number int64, problem string) {
 	if v.choice.obstacle.reason == "" && slices.Contains(v.rollout.step.Next.Revisions(), number) {
 		v.choice.obstacle = obstacle{revisionInvalid, problem}
 	}
@@ -199,13 +199,13 @@ func (r *Dialect) dropRevision(v *session, number int64, problem string) {
 // serving revision of the status; or, if the status is lost, with the newest one that can
 // serve; or else with the definition that the CustomResourceDefinition was last published
 // for, from its annotation.
-func (r *Dialect) fallBack(ctx context.Context, v *session, current *apiextensionsv1.CustomResourceDefinition, graphs map[int64]*graph.Graph) error {
+func (v *session) fallBack(ctx context.Context, current *apiextensionsv1.CustomResourceDefinition, graphs map[int64]*graph.Graph) error {
 	if v.rollout.step.Now.Serving != 0 {
 		return nil // serve handles it
 	}
 	for _, one := range slices.Backward(v.history.revisions) {
 		n := one.Spec.Revision
-		if g, _ := r.graphOf(ctx, v, n, current); g != nil {
+		if g, _ := v.graphOf(ctx, n, current); g != nil {
 			graphs[n] = g
 			v.rollout.step.Now, v.rollout.step.Next = revision.State{Serving: n}, revision.State{Serving: n}
 			return nil
@@ -220,13 +220,13 @@ func (r *Dialect) fallBack(ctx context.Context, v *session, current *apiextensio
 		c.spec, v.memory.compiled.publishedAccount = spec, v.accountRules().recordedBy(spec)
 	}
 	v.servesPublished = true
-	if _, problem := r.accountFor(v, 0); problem != "" {
+	if _, problem := v.accountFor(0); problem != "" {
 		return nil // its conditions say why
 	}
-	if err := r.recompile(ctx, v, c); err != nil {
+	if err := v.recompile(ctx, c); err != nil {
 		return err
 	}
-	if g := r.lastGood(ctx, c); g != nil {
+	if g := v.lastGood(ctx, c); g != nil {
 		graphs[0] = g
 	}
 	return nil
@@ -234,11 +234,10 @@ func (r *Dialect) fallBack(ctx context.Context, v *session, current *apiextensio
 
 // assembleComposers returns the composers of the instances: the graphs of the rollout state
 // and those that instances request.
-func (r *Dialect) assembleComposers(ctx context.Context, v *session, current *apiextensionsv1.CustomResourceDefinition,
-	graphs map[int64]*graph.Graph) *composers {
+func (v *session) assembleComposers(ctx context.Context, current *apiextensionsv1.CustomResourceDefinition, graphs map[int64]*graph.Graph) *composers {
 	refused := map[int64]string{}
 	if v.memory.pins.any() {
-		requested, known := r.pinnedRevisions(v)
+		requested, known := v.pinnedRevisions()
 		if known {
 			v.memory.pins.retain(requested)
 		}
@@ -246,11 +245,11 @@ func (r *Dialect) assembleComposers(ctx context.Context, v *session, current *ap
 			if graphs[n] != nil {
 				continue
 			}
-			if problem := r.requestProblem(v, n); problem != "" {
+			if problem := v.requestProblem(n); problem != "" {
 				refused[n] = problem
 				continue
 			}
-			if g, problem := r.graphOf(ctx, v, n, current); g != nil {
+			if g, problem := v.graphOf(ctx, n, current); g != nil {
 				graphs[n] = g
 			} else {
 				refused[n] = problem
@@ -260,7 +259,7 @@ func (r *Dialect) assembleComposers(ctx context.Context, v *session, current *ap
 	key, memory := v.Key, v.memory
 	accounts := make(map[int64]*Account, len(graphs))
 	for n := range graphs {
-		account, problem := r.accountFor(v, n)
+		account, problem := v.accountFor(n)
 		if problem != "" {
 			delete(graphs, n)
 			refused[n] = problem
@@ -279,7 +278,7 @@ func (r *Dialect) assembleComposers(ctx context.Context, v *session, current *ap
 		state: v.rollout.step.Now, graphs: graphs, accounts: accounts, overrides: v.overrides(), unavailable: missing, refused: refused,
 		requested: func(number int64) {
 			if memory.pins.add(number) {
-				r.EnqueueDefinition(key)
+				v.EnqueueDefinition(key)
 			}
 		},
 	})
@@ -287,7 +286,7 @@ func (r *Dialect) assembleComposers(ctx context.Context, v *session, current *ap
 
 // setComposers sets the composers of the instances, with the account for instances that they do
 // not compose, and enqueues the instances that get another graph or account.
-func (r *Dialect) setComposers(v *session, next *composers, fallback Account) {
+func (v *session) setComposers(next *composers, fallback Account) {
 	was := v.memory.composers
 	if was != nil && was.digest == next.digest {
 		next = was
@@ -296,7 +295,7 @@ func (r *Dialect) setComposers(v *session, next *composers, fallback Account) {
 	if changed := v.memory.reconcilers.set(next, fallback); !changed {
 		return
 	}
-	for _, o := range r.Hub.Select(v.memory.running.Kind, "", labels.Everything()) {
+	for _, o := range v.Hub.Select(v.memory.running.Kind, "", labels.Everything()) {
 		if was != nil && was.composesAs(o, next) {
 			continue
 		}
@@ -306,7 +305,7 @@ func (r *Dialect) setComposers(v *session, next *composers, fallback Account) {
 
 // pinnedRevisions are the revisions that instances request, if they may request any; known is
 // false while the instances are unknown.
-func (r *Dialect) pinnedRevisions(v *session) (requested map[int64]bool, known bool) {
+func (v *session) pinnedRevisions() (requested map[int64]bool, known bool) {
 	requested = map[int64]bool{}
 	if v.memory.running.Controller == nil || !v.overrides().AllowsRevision() {
 		return requested, true // no instances exist yet, or none may request a revision
@@ -314,7 +313,7 @@ func (r *Dialect) pinnedRevisions(v *session) (requested map[int64]bool, known b
 	if v.memory.running.State().Phase != watch.Synced {
 		return requested, false
 	}
-	for _, o := range r.Hub.Select(v.memory.running.Kind, "", labels.Everything()) {
+	for _, o := range v.Hub.Select(v.memory.running.Kind, "", labels.Everything()) {
 		addPin(requested, o)
 	}
 	return requested, true
@@ -322,12 +321,12 @@ func (r *Dialect) pinnedRevisions(v *session) (requested map[int64]bool, known b
 
 // readPins reads the pinnedRevisions from the API server: the watch of instances can be behind the watch of
 // definitions, and a revision that is deleted is lost.
-func (r *Dialect) readPins(ctx context.Context, v *session) (requested map[int64]bool, err error) {
+func (v *session) readPins(ctx context.Context) (requested map[int64]bool, err error) {
 	requested = map[int64]bool{}
 	if v.memory.running.Controller == nil || !v.overrides().AllowsRevision() {
 		return requested, nil
 	}
-	all, err := r.Cluster.List(ctx, v.memory.running.Kind, "")
+	all, err := v.Cluster.List(ctx, v.memory.running.Kind, "")
 	for i := range all {
 		addPin(requested, &all[i])
 	}
@@ -341,10 +340,10 @@ func addPin(requested map[int64]bool, instance *unstructured.Unstructured) {
 }
 
 // members lists the instances as members of a rollout, and records when it did.
-func (r *Dialect) members(v *session) []revision.Member {
+func (v *session) members() []revision.Member {
 	var out []revision.Member
-	for _, o := range r.Hub.Select(v.memory.running.Kind, "", labels.Everything()) {
-		if !r.Shard.InNamespace(o.GetNamespace()) {
+	for _, o := range v.Hub.Select(v.memory.running.Kind, "", labels.Everything()) {
+		if !v.Shard.InNamespace(o.GetNamespace()) {
 			continue // whether it is ready is known to another installation
 		}
 		_, pinned := revision.AllowedPinOf(o, v.overrides())
@@ -356,23 +355,23 @@ func (r *Dialect) members(v *session) []revision.Member {
 		}
 		out = append(out, m)
 	}
-	v.memory.rollout.members, v.memory.rollout.countedAt = len(out), r.Now()
+	v.memory.rollout.members, v.memory.rollout.countedAt = len(out), v.Now()
 	return out
 }
 
 // warmWatches keeps a watch open on the kinds that instances will write, so the first instance need not wait for one:
 // the first watch of a new kind takes the API server about a second. It also enqueues the definition when such a kind
 // is installed.
-func (r *Dialect) warmWatches(ctx context.Context, v *session) {
+func (v *session) warmWatches(ctx context.Context) {
 	for user, account := range distinctAccounts(v.memory.composers.accounts) {
 		lease := v.lease
-		if account.Hub != r.Hub {
+		if account.Hub != v.Hub {
 			lease = account.Hub.Begin(watch.Subscriber{Key: v.Key})
 		}
 		for _, gvk := range v.memory.composers.childKindsOf(user) {
-			lease.Watch(r.warmTarget(ctx, v, gvk))
+			lease.Watch(v.warmTarget(ctx, gvk))
 		}
-		if account.Hub != r.Hub {
+		if account.Hub != v.Hub {
 			lease.Commit()
 		}
 	}
@@ -380,27 +379,27 @@ func (r *Dialect) warmWatches(ctx context.Context, v *session) {
 
 // warmTarget targets children of a kind that a definition does not have: no object enqueues it. The
 // account of a definition in a namespace may read that namespace only.
-func (r *Dialect) warmTarget(ctx context.Context, v *session, gvk schema.GroupVersionKind) watch.Target {
+func (v *session) warmTarget(ctx context.Context, gvk schema.GroupVersionKind) watch.Target {
 	id := string(v.owner.UID)
 	if v.Key.Namespace == "" {
 		return watch.ChildrenOf(gvk, id)
 	}
-	if served, err := r.Kinds.Resolve(ctx, gvk); err == nil && !served.Namespaced {
+	if served, err := v.Kinds.Resolve(ctx, gvk); err == nil && !served.Namespaced {
 		return watch.ChildrenOf(gvk, id)
 	}
 	return watch.ChildrenIn(gvk, v.Key.Namespace, id)
 }
 
-func (r *Dialect) ensureController(v *session, kind schema.GroupVersionKind) {
+func (v *session) ensureController(kind schema.GroupVersionKind) {
 	m, key := v.memory, v.Key
 	if m.running.Is(kind, v.owner) {
 		return
 	}
 	m.running.Replace(v.owner, func() *queue.Controller {
-		m.readiness = &instance.ReadinessCache{Changed: func() { r.instanceChanged(key, m) }}
-		m.reconcilers = r.newReconcilers(v, kind)
-		m.startedAt = r.Now()
-		return r.Engine.Start(kind, r.Held(kind, m.reconcilers), func() { r.EnqueueDefinition(key) })
+		m.readiness = &instance.ReadinessCache{Changed: func() { v.instanceChanged(key, m) }}
+		m.reconcilers = v.newReconcilers(kind)
+		m.startedAt = v.Now()
+		return v.Engine.Start(kind, v.Held(kind, m.reconcilers), func() { v.EnqueueDefinition(key) })
 	}, func() {
 		m.reconcilers.stop()
 		m.reconcilers, m.readiness, m.composers = nil, nil, nil

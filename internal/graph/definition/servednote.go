@@ -50,7 +50,7 @@ func (v *session) resume() {
 
 // orphanRevision removes the owner reference of a revision, so the garbage collector keeps it, and adds a note for
 // the next definition.
-func (r *Dialect) orphanRevision(ctx context.Context, v *session, o *unstructured.Unstructured, note string) error {
+func (v *session) orphanRevision(ctx context.Context, o *unstructured.Unstructured, note string) error {
 	change := map[string]any{}
 	owners := slices.DeleteFunc(o.GetOwnerReferences(), func(ref metav1.OwnerReference) bool { return ref.UID == v.owner.UID })
 	if len(owners) != len(o.GetOwnerReferences()) {
@@ -62,8 +62,8 @@ func (r *Dialect) orphanRevision(ctx context.Context, v *session, o *unstructure
 	if len(change) == 0 {
 		return nil
 	}
-	_, err := r.revisions().Write(v.Key, o, func() (*unstructured.Unstructured, error) {
-		return r.Cluster.Patch(ctx, o, map[string]any{"metadata": change}, v1alpha1.InstanceManager)
+	_, err := v.revisions().Write(v.Key, o, func() (*unstructured.Unstructured, error) {
+		return v.Cluster.Patch(ctx, o, map[string]any{"metadata": change}, v1alpha1.InstanceManager)
 	})
 	return err
 }

@@ -81,7 +81,7 @@ func New(c Config) *serving.Reconciler {
 // session is one reconcile of one definition: what its stages have found so far, a field for each.
 type session struct {
 	*serving.Definition
-	r          *Dialect
+	*Dialect
 	owner      object.Definition
 	registered *serving.Entry[*memory]
 	memory     *memory
@@ -179,7 +179,7 @@ func (r *Dialect) Forget(key object.Key) {
 // Open begins a reconcile: it decodes the definition, and resolves the account of its instances.
 func (r *Dialect) Open(d *serving.Definition) serving.Session {
 	v := &session{
-		Definition: d, r: r, status: statusOf(d.Unstructured), readiness: &serving.Readiness{},
+		Definition: d, Dialect: r, status: statusOf(d.Unstructured), readiness: &serving.Readiness{},
 		owner:      object.Definition{Name: d.Key.Name, Namespace: d.Key.Namespace, UID: d.GetUID()},
 		registered: r.Registry.Entry(d.Key),
 	}
@@ -192,9 +192,9 @@ func (r *Dialect) Open(d *serving.Definition) serving.Session {
 		v.source.unreadable, spec = true, &v1alpha1.DefinitionSpec{}
 	}
 	v.source.spec, v.source.kind = spec, schemaOf(d.Unstructured).InstanceKind().GroupKind()
-	r.registerKinds(v)
-	r.resolveAccount(v)
-	r.checkGroup(v)
+	v.registerKinds()
+	v.resolveAccount()
+	v.checkGroup()
 	return v
 }
 
@@ -203,22 +203,22 @@ func (v *session) Finalizers() []string { return []string{v1alpha1.Finalizer} }
 
 // Compile compiles the definition, creates a revision of new content, and chooses the revision that is to serve.
 func (v *session) Compile(ctx context.Context) reconcile.Result {
-	v.lease = v.r.Hub.Begin(watch.Subscriber{Key: v.Key})
-	if out := v.r.loadRevisions(ctx, v); out.IsFinal() {
+	v.lease = v.Hub.Begin(watch.Subscriber{Key: v.Key})
+	if out := v.loadRevisions(ctx); out.IsFinal() {
 		return out
 	}
-	v.r.compile(ctx, v)
-	if out := v.r.createRevision(ctx, v); out.IsFinal() {
+	v.compile(ctx)
+	if out := v.createRevision(ctx); out.IsFinal() {
 		return out
 	}
-	v.r.chooseRevision(ctx, v)
+	v.chooseRevision(ctx)
 	return reconcile.Result{}
 }
 
 // Serve starts the controller, and sets the revision by which each instance is composed.
 func (v *session) Serve(ctx context.Context) error {
-	v.r.reviewPermissions(ctx, v)
-	return v.r.serve(ctx, v)
+	v.reviewPermissions(ctx)
+	return v.serve(ctx)
 }
 
 // Report writes the status, and then rewrites instances that are stored in a former version.
@@ -230,13 +230,13 @@ func (v *session) Report(ctx context.Context, publishErr, serveErr error) reconc
 		return v.requeue(reconcile.RequeueAfter(v.rollout.step.RequeueAfter))
 	}
 	if publishErr != nil {
-		return v.r.report(ctx, v, errors.Join(publishErr, serveErr))
+		return v.report(ctx, errors.Join(publishErr, serveErr))
 	}
-	err := errors.Join(serveErr, v.r.pruneRevisions(ctx, v))
+	err := errors.Join(serveErr, v.pruneRevisions(ctx))
 	if v.lookupErr != nil {
 		err = v.lookupErr
 	}
-	return v.r.migrate(ctx, v, v.requeue(v.r.report(ctx, v, err)))
+	return v.migrate(ctx, v.requeue(v.report(ctx, err)))
 }
 
 // Close keeps the watches that were asked for, and of what was compiled only the results.
@@ -251,17 +251,17 @@ func (v *session) Close() {
 }
 
 // registerKinds records, before anything is read, the kinds that enqueue the definition when they change.
-func (r *Dialect) registerKinds(v *session) {
+func (v *session) registerKinds() {
 	var kinds []serving.Kind
 	if v.source.kind.Kind != "" {
 		kinds = append(kinds, serving.Kind{GroupKind: v.source.kind, Name: kind.NameOf(schemaOf(v.Unstructured))})
 	}
-	for _, c := range r.Kinds.CRDsOwnedBy(v.owner) {
+	for _, c := range v.Kinds.CRDsOwnedBy(v.owner) {
 		if gk := crd.GroupKind(c); gk != v.source.kind {
 			kinds = append(kinds, serving.Kind{GroupKind: gk})
 		}
 	}
-	r.Registry.SetDefines(v.registered, kinds)
+	v.Registry.SetDefines(v.registered, kinds)
 }
 
 // schemaOf reads the kind of a definition from its undecoded spec; the rest of the spec may be invalid.

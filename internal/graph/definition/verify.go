@@ -16,27 +16,27 @@ import (
 
 // verifyRevision records in a revision's status whether its graph compiles, if that is
 // known. It compiles a revision without such a status.
-func (r *Dialect) verifyRevision(ctx context.Context, v *session, o *unstructured.Unstructured, one *rev.GraphRevision) error {
+func (v *session) verifyRevision(ctx context.Context, o *unstructured.Unstructured, one *rev.GraphRevision) error {
 	isRecorded := isVerified(o)
 	if isRecorded && v.memory.compiled.revisions[one.Spec.Revision] == nil {
 		return nil // not compiled since the program started: the status stays
 	}
-	c := candidate{one.Spec.Revision, r.compilationOf(v, one)}
+	c := candidate{one.Spec.Revision, v.compilationOf(one)}
 	if !isRecorded {
-		if err := r.compileCandidate(ctx, v, c); err != nil {
-			r.recordLookupError(v, err)
+		if err := v.compileCandidate(ctx, c); err != nil {
+			v.recordLookupError(err)
 			return nil
 		}
 	}
 	if c.last.graph == nil && len(c.last.problems) == 0 {
 		return nil // not compiled
 	}
-	fields, err := verifiedStatus(o, c.last, r.Now())
+	fields, err := verifiedStatus(o, c.last, v.Now())
 	if err != nil || fields == nil {
 		return err
 	}
-	_, err = r.revisions().Write(v.Key, o, func() (*unstructured.Unstructured, error) {
-		return r.Cluster.WriteStatus(ctx, o, fields, v1alpha1.StatusManager)
+	_, err = v.revisions().Write(v.Key, o, func() (*unstructured.Unstructured, error) {
+		return v.Cluster.WriteStatus(ctx, o, fields, v1alpha1.StatusManager)
 	})
 	return err
 }

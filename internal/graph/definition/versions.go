@@ -24,7 +24,7 @@ type Conversions interface {
 // convertAt sets the conversion webhook of the wanted CustomResourceDefinition if its
 // versions need conversion. It returns false and reports the reason while there is no
 // webhook: without conversion fields would be lost. current is nil if none exists.
-func (r *Dialect) convertAt(v *session, wanted, current *apiextensionsv1.CustomResourceDefinition) bool {
+func (v *session) convertAt(wanted, current *apiextensionsv1.CustomResourceDefinition) bool {
 	if !kind.Converts(wanted) {
 		return true
 	}
@@ -32,8 +32,8 @@ func (r *Dialect) convertAt(v *session, wanted, current *apiextensionsv1.CustomR
 		at      *install.Endpoint
 		planned bool
 	)
-	if r.Conversions != nil {
-		at, planned = r.Conversions.Endpoint()
+	if v.Conversions != nil {
+		at, planned = v.Conversions.Endpoint()
 	}
 	if at != nil {
 		install.SetConversion(wanted, *at)
