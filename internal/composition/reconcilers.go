@@ -27,8 +27,8 @@ type reconcilers struct {
 }
 
 func (k *reconcilers) Composite(d *v1.CompositeResourceDefinition, kind schema.GroupVersionKind, enqueueDefinition func()) definition.InstanceReconciler {
-	served := &composite.Reconciler{Reconciler: k.reconciler(d, kind, enqueueDefinition, object.CompositeDialect,
-		composite.Dialect{Layout: xrd.LayoutOf(d.ScopeOrDefault())}), Runner: k.Runner}
+	served := composite.NewReconciler(k.reconciler(d, kind, enqueueDefinition, object.CompositeDialect,
+		composite.Dialect{Layout: xrd.LayoutOf(d.ScopeOrDefault())}), k.Runner)
 	k.mu.Lock()
 	defer k.mu.Unlock()
 	if k.composites == nil {

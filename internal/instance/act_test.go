@@ -180,7 +180,7 @@ func TestACreationThatFindsTheNameTaken(t *testing.T) {
 func TestAnObjectThatAppearedMeanwhileAndIsOursIsUpdated(t *testing.T) {
 	f := newReconciled(t, configMap("a"))
 	ours := f.objects[keyOf("a")]
-	f.nodes.adjust = func(d *plan.Desired, facts plan.Facts, _ ClusterState) {
+	f.nodes.adjust = func(d *plan.Desired, facts plan.Facts) {
 		if len(f.calls) == 0 { // the cache doesn't have it yet
 			d.Nodes[0].Observed, d.Nodes[0].Ready = nil, false
 		}
@@ -323,7 +323,7 @@ func TestManagedFieldsOfAFormerEngineAreTransferredBeforeAnUpdate(t *testing.T) 
 
 func TestAnItemOfACollectionNamesItselfInItsProblem(t *testing.T) {
 	f := newFixture(t, configMap("a"))
-	f.nodes.adjust = func(d *plan.Desired, _ plan.Facts, _ ClusterState) {
+	f.nodes.adjust = func(d *plan.Desired, _ plan.Facts) {
 		d.Nodes[0].Collection, d.Nodes[0].Item, d.Nodes[0].ID = "all", &inventory.Item{Index: 0, Size: 1}, "all[a]"
 	}
 	f.fail["create ConfigMap a"] = invalid("no")

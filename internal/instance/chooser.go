@@ -34,7 +34,7 @@ type Frozen struct {
 }
 
 // Compose returns the problem, and the author's status as it is.
-func (f Frozen) Compose(_ context.Context, facts plan.Facts, _ ClusterState) (plan.Desired, error) {
+func (f Frozen) Compose(_ context.Context, facts plan.Facts) (plan.Desired, error) {
 	status, _, _ := unstructured.NestedMap(facts.Instance.Object, "status")
 	return plan.Desired{Problem: f.Problem, Status: status}, nil
 }

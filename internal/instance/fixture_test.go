@@ -140,7 +140,7 @@ func (f *fixture) blockers() []string {
 type nodes struct {
 	wanted []plan.Node
 	// adjust changes what is desired.
-	adjust   func(*plan.Desired, plan.Facts, ClusterState)
+	adjust   func(*plan.Desired, plan.Facts)
 	err      error
 	untyped  map[string]bool
 	written  []schema.GroupVersionKind
@@ -148,7 +148,7 @@ type nodes struct {
 	unready  map[string]bool
 }
 
-func (n *nodes) Compose(_ context.Context, facts plan.Facts, world ClusterState) (plan.Desired, error) {
+func (n *nodes) Compose(_ context.Context, facts plan.Facts) (plan.Desired, error) {
 	desired := plan.Desired{Status: map[string]any{}}
 	ready := map[string]bool{}
 	for _, node := range n.wanted {
@@ -168,7 +168,7 @@ func (n *nodes) Compose(_ context.Context, facts plan.Facts, world ClusterState)
 		desired.Nodes = append(desired.Nodes, node)
 	}
 	if n.adjust != nil {
-		n.adjust(&desired, facts, world)
+		n.adjust(&desired, facts)
 	}
 	return desired, n.err
 }

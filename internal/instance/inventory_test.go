@@ -103,7 +103,7 @@ func TestAnInventoryProblemIsNotReportedWhileChildrenAreStillBeingRead(t *testin
 func TestOtherDialectsPatchTheirMetadataAndFields(t *testing.T) {
 	f := newFixture(t, configMap("a"))
 	f.Definition = object.Definition{Name: "webs.example.org", Dialect: object.CompositeDialect}
-	f.nodes.adjust = func(d *plan.Desired, _ plan.Facts, _ ClusterState) {
+	f.nodes.adjust = func(d *plan.Desired, _ plan.Facts) {
 		d.Fields = []inventory.Field{{Path: []string{"spec", "chosen"}, Value: "small"}}
 	}
 	f.reconcile()

@@ -132,13 +132,13 @@ func TestAChildThatLosesItsLabelBeforeADeletionIsDeleted(t *testing.T) {
 		"it lost its label":         {func(*fixture) {}, true},
 		"it lost its signature too": {func(f *fixture) { f.change(keyOf("a"), func(o *unstructured.Unstructured) { o.SetAnnotations(nil) }) }, true},
 		"its node waits meanwhile": {func(f *fixture) {
-			f.nodes.adjust = func(d *plan.Desired, _ plan.Facts, _ ClusterState) {
+			f.nodes.adjust = func(d *plan.Desired, _ plan.Facts) {
 				d.Nodes[0].Object, d.Nodes[0].Waits = nil, []plan.Wait{{Node: "a", Reason: plan.WaitingForField, On: "b.data.x"}}
 			}
 			f.reconcile()
 		}, true},
 		"it is not known what is desired": {func(f *fixture) {
-			f.nodes.adjust = func(d *plan.Desired, _ plan.Facts, _ ClusterState) {
+			f.nodes.adjust = func(d *plan.Desired, _ plan.Facts) {
 				d.Nodes, d.Problem = nil, plan.Problem{Reason: plan.PipelineFailed, Message: "a function does not answer"}
 			}
 			f.reconcile()

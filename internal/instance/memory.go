@@ -39,8 +39,6 @@ type memory struct {
 	observed map[types.UID]*unstructured.Unstructured
 	// obstacles keep nodes from being applied.
 	obstacles map[string]plan.Obstacle
-	// composerMemory is what the composer remembers.
-	composerMemory any
 	// recordedResults are the results that events were recorded for.
 	recordedResults map[plan.Result]bool
 	// waitingSince is when waits began, also if the status has no room for it.

@@ -27,7 +27,7 @@ import (
 // read; it is repeated until it names no new one.
 func (r *Reconciler) observe(ctx context.Context, s *subject, n int, before round) (observation, error) {
 	o := observation{facts: plan.Facts{
-		Instance: s.instance, Defaults: s.composer.Defaults(), Now: r.Now(), Limits: r.Limits.Limits, Cost: before.facts.Cost,
+		Instance: s.instance, Defaults: s.composer.Defaults(), Now: r.Now(), Round: n, Limits: r.Limits.Limits, Cost: before.facts.Cost,
 		External: map[plan.Need]plan.Lookup{}, Problems: map[string]plan.Problem{}, Waits: reportedWaits(s.instance),
 	}}
 	maps.Copy(o.facts.Waits, s.memory.waitingSince)
@@ -36,12 +36,12 @@ func (r *Reconciler) observe(ctx context.Context, s *subject, n int, before roun
 	r.observeChildren(ctx, s, &o)
 	r.observeObstacles(s, &o, before.desired.Nodes, n == 0)
 	for {
-		desired, err := s.composer.Compose(ctx, o.facts, clusterState{r, s, &o, n, ctx})
+		desired, err := s.composer.Compose(ctx, o.facts)
 		if err != nil {
 			return o, fmt.Errorf("compose: %w", err)
 		}
 		o.desired, o.facts.Cost = desired, desired.Cost
-		needed, further := r.observeNeeds(s, &o), r.observeFurtherNamespaces(ctx, s, &o)
+		needed, further := r.observeNeeds(ctx, s, &o), r.observeFurtherNamespaces(ctx, s, &o)
 		if found := r.observeFurtherKinds(ctx, s, &o); !needed && !further && !found {
 			break
 		}
@@ -133,13 +133,13 @@ func (o *observation) addOwned(m *memory, node string, child *unstructured.Unstr
 }
 
 // It reports whether any of that was new.
-func (r *Reconciler) observeNeeds(s *subject, o *observation) bool {
+func (r *Reconciler) observeNeeds(ctx context.Context, s *subject, o *observation) bool {
 	found := false
 	for _, need := range o.desired.Needs {
 		if _, known := o.facts.External[need]; known {
 			continue
 		}
-		lookup := s.readNeed(need)
+		lookup := r.readNeed(ctx, s, need)
 		if lookup.Unreadable == nil && s.composer.SchemaUnknown(need.Kind) {
 			r.EnqueueDefinition()
 			lookup.Unreadable = waitingForKind(recompiled)
@@ -153,7 +153,15 @@ func (r *Reconciler) observeNeeds(s *subject, o *observation) bool {
 	return found
 }
 
-func (s *subject) readNeed(need plan.Need) plan.Lookup {
+func (r *Reconciler) readNeed(ctx context.Context, s *subject, need plan.Need) plan.Lookup {
+	if need.Schema {
+		r.watchLabelled(ctx, s, s.lease, need.Kind) // a change of the kind triggers another reconcile
+		kind, _, err := r.Kinds.Lookup(ctx, need.Kind)
+		if err != nil {
+			return plan.Lookup{Unreadable: &plan.Unreadable{Problem: plan.Problem{Reason: plan.Unavailable, Message: err.Error()}}}
+		}
+		return plan.Lookup{Schema: kind.Schema}
+	}
 	if !need.Multiple {
 		found, state := s.lease.Object(need.Kind, need.Namespace, need.Name)
 		return plan.Lookup{Object: found, Unreadable: unavailability(need.Kind, state)}

@@ -8,7 +8,6 @@ import (
 	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
-	"k8s.io/apimachinery/pkg/labels"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/kube-openapi/pkg/validation/spec"
 
@@ -154,7 +153,7 @@ func TestAFailedReconcileKeepsTheWatchesOfTheLast(t *testing.T) {
 
 func TestAFailureOfTheComposerIsRetriedAndInTheStatus(t *testing.T) {
 	f := newReconciled(t, configMap("a"))
-	f.nodes.adjust = func(d *plan.Desired, _ plan.Facts, _ ClusterState) {
+	f.nodes.adjust = func(d *plan.Desired, _ plan.Facts) {
 		d.Failure, d.Problem = errors.New("a function crashed"), plan.Problem{Reason: plan.PipelineFailed, Message: "step one"}
 	}
 	if out := f.reconcile(); out.Err == nil {
@@ -170,7 +169,7 @@ func TestNeedsAreReadUntilTheComposerNamesNoNewOne(t *testing.T) {
 	settings := named(configMapKind, "prod", "settings")
 	settings.SetLabels(map[string]string{"app": "web"})
 	f.put(settings)
-	f.nodes.adjust = func(d *plan.Desired, facts plan.Facts, _ ClusterState) {
+	f.nodes.adjust = func(d *plan.Desired, facts plan.Facts) {
 		d.Needs = []plan.Need{one}
 		if facts.External[one].Object != nil {
 			d.Needs = append(d.Needs, several)
@@ -207,7 +206,7 @@ func TestANeedThatCannotBeReadSaysWhy(t *testing.T) {
 			f := newFixture(t, configMap("a"))
 			tc.given(f)
 			var got plan.Lookup
-			f.nodes.adjust = func(d *plan.Desired, facts plan.Facts, _ ClusterState) {
+			f.nodes.adjust = func(d *plan.Desired, facts plan.Facts) {
 				d.Needs, got = []plan.Need{tc.need}, facts.External[tc.need]
 			}
 			f.reconcile()
@@ -231,47 +230,21 @@ func TestAKindThatTheComposerDidNotNameBeforehandIsReadOnceANodeIsOfIt(t *testin
 	f.wantCalls("update Web shop") // the record again, and no creation
 }
 
-func TestAComposerReadsTheStateOfTheCluster(t *testing.T) {
+func TestSchemasAreReadForAComposer(t *testing.T) {
 	f := newFixture(t, configMap("a"))
-	settings := named(configMapKind, "prod", "settings")
-	settings.SetLabels(map[string]string{"app": "web"})
-	f.put(settings)
 	f.schemas = map[string]object.KindInfo{"ConfigMap": {Schema: &spec.Schema{SchemaProps: spec.SchemaProps{Description: "a map"}}}}
-	f.unsynced = map[string]watch.State{"Secret": {Phase: watch.Unavailable, Reason: watch.Forbidden}}
-	secret := schema.GroupVersionKind{Version: "v1", Kind: "Secret"}
-	turns := 0
-	f.nodes.adjust = func(_ *plan.Desired, _ plan.Facts, world ClusterState) {
-		if look := world.Object(plan.Need{Kind: configMapKind, Namespace: "prod", Name: "settings"}); look.Object == nil {
-			t.Error("settings isn't found")
-		}
-		if look := world.Object(plan.Need{Kind: secret, Name: "x"}); look.Unreadable == nil || look.Object != nil {
-			t.Errorf("a forbidden kind: %+v", look)
-		}
-		if found, unreadable := world.Matching(configMapKind, "", labels.SelectorFromSet(labels.Set{"app": "web"})); len(found) != 1 || unreadable != nil {
-			t.Errorf("matching: %v, %v", found, unreadable)
-		}
-		if found, unreadable := world.Matching(secret, "", labels.Everything()); found != nil || unreadable == nil {
-			t.Errorf("matching a forbidden kind: %v, %v", found, unreadable)
-		}
-		if namespaced, known := world.Namespaced(configMapKind); !namespaced || !known {
-			t.Error("a ConfigMap isn't namespaced")
-		}
-		if doc, known, err := world.Schema(configMapKind); doc["description"] != "a map" || !known || err != nil {
-			t.Errorf("schema: %v, %t, %v", doc, known, err)
-		}
-		if doc, known, err := world.Schema(secret); doc != nil || known || err != nil {
-			t.Errorf("schema of an unknown kind: %v, %t, %v", doc, known, err)
-		}
-		remembered, _ := (*world.Memory()).(int)
-		*world.Memory() = remembered + 1
-		turns = max(turns, world.Round())
-	}
+	known, unknown := plan.Need{Kind: configMapKind, Schema: true}, plan.Need{Kind: schema.GroupVersionKind{Version: "v1", Kind: "Secret"}, Schema: true}
+	var seen plan.Facts
+	f.nodes.adjust = func(d *plan.Desired, facts plan.Facts) { d.Needs, seen = []plan.Need{known, unknown}, facts }
 	f.reconcile()
-	if turns == 0 {
-		t.Error("the turns of a reconcile aren't counted")
+	if found := seen.External[known]; found.Schema == nil || found.Schema.Description != "a map" || found.Unreadable != nil {
+		t.Errorf("got %+v", found)
 	}
-	if got := f.memories.of(shop, "i").composerMemory; got == nil || got == 0 {
-		t.Errorf("it remembers %v", got)
+	if found, read := seen.External[unknown]; found.Schema != nil || found.Unreadable != nil || !read {
+		t.Errorf("of a kind that is not served: %+v", found)
+	}
+	if seen.Round == 0 {
+		t.Error("the rounds of a reconcile aren't counted")
 	}
 }
 
@@ -343,7 +316,7 @@ func TestAChildWithAStatusOfAnEarlierGenerationKeepsItsLastSpec(t *testing.T) {
 		o.Object["other"] = "new"
 	})
 	var seen *unstructured.Unstructured
-	f.nodes.adjust = func(d *plan.Desired, _ plan.Facts, _ ClusterState) { seen = d.Nodes[0].Observed }
+	f.nodes.adjust = func(d *plan.Desired, _ plan.Facts) { seen = d.Nodes[0].Observed }
 	f.reconcile()
 	if seen == nil || seen.GetGeneration() != 2 {
 		t.Errorf("seen: %v", seen)

@@ -83,12 +83,12 @@ func TestNothingIsPrunedWhileSomethingIsUnresolved(t *testing.T) {
 	for name, given := range map[string]func(*fixture){
 		"A write failed": func(f *fixture) { f.fail["create ConfigMap d"] = errors.New("no") },
 		"A node waits": func(f *fixture) {
-			f.nodes.adjust = func(d *plan.Desired, _ plan.Facts, _ ClusterState) {
+			f.nodes.adjust = func(d *plan.Desired, _ plan.Facts) {
 				d.Nodes[1].Waits = []plan.Wait{{Node: "d", Reason: plan.WaitingForField, On: "x.status.y"}}
 			}
 		},
 		"The desired state is unknown": func(f *fixture) {
-			f.nodes.adjust = func(d *plan.Desired, _ plan.Facts, _ ClusterState) {
+			f.nodes.adjust = func(d *plan.Desired, _ plan.Facts) {
 				d.Problem = plan.Problem{Reason: plan.CompositionMissing, Message: "none"}
 			}
 		},

@@ -64,6 +64,9 @@ type Reconciler struct {
 	// It must not block, nor change either; the maps of the facts change once it has returned.
 	Decided Decided
 
+	// Forgotten is called when nothing is remembered of an instance any more; optional.
+	Forgotten func(object.Key)
+
 	composer atomic.Pointer[Composer]
 	memories memories
 }

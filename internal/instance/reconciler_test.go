@@ -19,9 +19,9 @@ func TestAReconcileContinuesWhileAnswersResolveMore(t *testing.T) {
 func TestWhatOthersChangeDuringAReconcileDoesNotMakeItUnready(t *testing.T) {
 	f := newReconciled(t, configMap("a"))
 	rounds := f.nodes.Depth() + 1
-	f.nodes.adjust = func(d *plan.Desired, _ plan.Facts, world ClusterState) {
+	f.nodes.adjust = func(d *plan.Desired, facts plan.Facts) {
 		wanted := d.Nodes[0].Object.DeepCopy()
-		wanted.Object["data"] = map[string]any{"a": strconv.Itoa(min(world.Round(), rounds))}
+		wanted.Object["data"] = map[string]any{"a": strconv.Itoa(min(facts.Round, rounds))}
 		d.Nodes[0].Object = wanted
 	}
 	f.reconcile()
@@ -31,7 +31,7 @@ func TestWhatOthersChangeDuringAReconcileDoesNotMakeItUnready(t *testing.T) {
 func TestAComposerWhoseAnswerAlwaysChangesIsNotHotLooped(t *testing.T) {
 	f := newReconciled(t, configMap("a"))
 	composed := 0
-	f.nodes.adjust = func(d *plan.Desired, _ plan.Facts, _ ClusterState) { composed++; d.Unsettled = true }
+	f.nodes.adjust = func(d *plan.Desired, _ plan.Facts) { composed++; d.Unsettled = true }
 	f.nodes.wanted = append(f.nodes.wanted, configMap("b"), configMap("c"), configMap("d"))
 	f.reconcile()
 	composed = 0
@@ -49,7 +49,7 @@ func TestAComposerWhoseAnswerAlwaysChangesIsNotHotLooped(t *testing.T) {
 func TestAComposerWhoseObjectsAlwaysChangeIsNotHotLooped(t *testing.T) {
 	f := newReconciled(t, configMap("a"))
 	composed := 0
-	f.nodes.adjust = func(d *plan.Desired, _ plan.Facts, _ ClusterState) {
+	f.nodes.adjust = func(d *plan.Desired, _ plan.Facts) {
 		composed++
 		o := d.Nodes[0].Object.DeepCopy()
 		o.Object["data"] = map[string]any{"a": strconv.Itoa(composed)}

@@ -22,7 +22,7 @@ func TestTheStatusIsWrittenOnlyIfItSaysSomethingNew(t *testing.T) {
 	f.pass(time.Hour)
 	f.reconcile()
 	f.wantCalls()
-	f.nodes.adjust = func(d *plan.Desired, _ plan.Facts, _ ClusterState) { d.Status["id"] = "vpc-1" }
+	f.nodes.adjust = func(d *plan.Desired, _ plan.Facts) { d.Status["id"] = "vpc-1" }
 	f.reconcile()
 	f.wantCalls("status Web shop")
 	f.reconcile()
@@ -70,10 +70,10 @@ func TestAStatusThatCannotBeWritten(t *testing.T) {
 
 func TestAStatusThatIsTooLargeIsReported(t *testing.T) {
 	f := newReconciled(t, configMap("a"))
-	f.nodes.adjust = func(d *plan.Desired, _ plan.Facts, _ ClusterState) { d.Status["id"] = "vpc-1" }
+	f.nodes.adjust = func(d *plan.Desired, _ plan.Facts) { d.Status["id"] = "vpc-1" }
 	f.reconcile()
 	f.maxStatus = 10 << 10
-	f.nodes.adjust = func(d *plan.Desired, _ plan.Facts, _ ClusterState) { d.Status["id"] = strings.Repeat("x", 20<<10) }
+	f.nodes.adjust = func(d *plan.Desired, _ plan.Facts) { d.Status["id"] = strings.Repeat("x", 20<<10) }
 	if out := f.reconcile(); out.Err != nil || out.RequeueAfter != time.Minute {
 		t.Errorf("got %+v", out)
 	}
@@ -94,7 +94,7 @@ func TestAStatusThatIsTooLargeIsReported(t *testing.T) {
 
 func TestAStatusThatIsStoredWithoutFieldsIsWrittenAgainLater(t *testing.T) {
 	f := newFixture(t, configMap("a"))
-	f.nodes.adjust = func(d *plan.Desired, _ plan.Facts, _ ClusterState) { d.Status["unknown"] = "pruned by the schema" }
+	f.nodes.adjust = func(d *plan.Desired, _ plan.Facts) { d.Status["unknown"] = "pruned by the schema" }
 	f.answer = func(o *unstructured.Unstructured) { unstructured.RemoveNestedField(o.Object, "status", "unknown") }
 	f.statusRecheck = time.Second
 	if out := f.reconcile(); out.RequeueAfter != time.Second {
@@ -123,7 +123,7 @@ func TestAProblemIsAnEventOnceAndSoIsItsEnd(t *testing.T) {
 
 func TestAuthorsResultsAreEventsOnceForAsLongAsTheyLast(t *testing.T) {
 	f := newReconciled(t, configMap("a"))
-	say := func(d *plan.Desired, _ plan.Facts, _ ClusterState) {
+	say := func(d *plan.Desired, _ plan.Facts) {
 		d.Results = []plan.Result{{Reason: "Sized", Message: "three nodes"}, {Warning: true, Reason: "Old", Message: "it is old", Claim: true}}
 	}
 	f.nodes.adjust = say
@@ -143,7 +143,7 @@ func TestAuthorsResultsAreEventsOnceForAsLongAsTheyLast(t *testing.T) {
 
 func TestAfterARestartResultsThatLastAreNoEvents(t *testing.T) {
 	f := newReconciled(t, configMap("a"))
-	f.nodes.adjust = func(d *plan.Desired, _ plan.Facts, _ ClusterState) {
+	f.nodes.adjust = func(d *plan.Desired, _ plan.Facts) {
 		d.Results = []plan.Result{{Reason: "Sized", Message: "three nodes"}}
 	}
 	f.reconcile()
@@ -161,7 +161,7 @@ func TestResultsForAClaimsUsersAreEventsOfTheClaimToo(t *testing.T) {
 	f.change(shop, func(o *unstructured.Unstructured) {
 		_ = unstructured.SetNestedMap(o.Object, map[string]any{"apiVersion": "example.org/v1", "kind": "WebClaim", "namespace": "prod", "name": "mine"}, "spec", "claimRef")
 	})
-	f.nodes.adjust = func(d *plan.Desired, _ plan.Facts, _ ClusterState) {
+	f.nodes.adjust = func(d *plan.Desired, _ plan.Facts) {
 		d.Results = []plan.Result{{Reason: "Sized", Message: "three nodes", Claim: true}}
 	}
 	f.reconcile()
@@ -174,7 +174,7 @@ func TestResultsForAClaimsUsersAreEventsOfTheClaimToo(t *testing.T) {
 func TestAuthorsConditionsReplaceTheDialects(t *testing.T) {
 	f := newReconciled(t, configMap("a"))
 	said := plan.AuthorConditions{Conditions: []v1alpha1.Condition{{Type: "Healthy", Status: condition.True, Reason: "Fine"}}, Types: []string{"Healthy"}}
-	f.nodes.adjust = func(d *plan.Desired, _ plan.Facts, _ ClusterState) {
+	f.nodes.adjust = func(d *plan.Desired, _ plan.Facts) {
 		d.AuthorConditions = func(condition.Set) plan.AuthorConditions { return said }
 	}
 	f.reconcile()
@@ -242,7 +242,7 @@ func TestAFormerStatusIsNotWrittenForItsGenerationAlone(t *testing.T) {
 	f.memories = memories{} // a restart
 	f.reconcile()
 	f.wantCalls()
-	f.nodes.adjust = func(d *plan.Desired, _ plan.Facts, _ ClusterState) { d.Status["id"] = "vpc-1" }
+	f.nodes.adjust = func(d *plan.Desired, _ plan.Facts) { d.Status["id"] = "vpc-1" }
 	f.reconcile()
 	f.wantCalls("status Web shop")
 	if observed, _, _ := unstructured.NestedInt64(f.shop().Object, "status", "observedGeneration"); observed != f.shop().GetGeneration() {

@@ -153,7 +153,7 @@ func TestPropagationOfAValueBetweenLayersIsMeasured(t *testing.T) {
 	if took != nil {
 		t.Errorf("measured %v, though no value has gone up", took)
 	}
-	f.nodes.adjust = func(d *plan.Desired, _ plan.Facts, _ ClusterState) {
+	f.nodes.adjust = func(d *plan.Desired, _ plan.Facts) {
 		d.Status["id"], _, _ = unstructured.NestedString(d.Nodes[0].Observed.Object, "status", "id")
 	}
 	f.reconcile()

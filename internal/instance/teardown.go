@@ -283,7 +283,7 @@ func (r *Reconciler) removeFinalizers(ctx context.Context, s *subject) (refused 
 	}
 	r.Children.Forget(watch.Subscriber{Key: s.key})
 	r.Layers.Forget(s.instance.GetUID())
-	r.memories.forget(s.key)
+	r.forgetMemory(s.key)
 	r.forgetUsages(s.key, nil)
 	return false, reconcile.Done()
 }

@@ -14,6 +14,7 @@ import (
 	"github.com/espalier-dev/espalier/internal/composition/composite"
 	"github.com/espalier-dev/espalier/internal/composition/pipeline"
 	"github.com/espalier-dev/espalier/internal/composition/xrd"
+	engine "github.com/espalier-dev/espalier/internal/instance"
 	"github.com/espalier-dev/espalier/internal/instance/inventory"
 	"github.com/espalier-dev/espalier/internal/instance/plan"
 	"github.com/espalier-dev/espalier/internal/object"
@@ -88,13 +89,16 @@ func (i instance) runPipeline(ctx context.Context, snapshot xrd.Snapshot, c *obs
 	var run []pipeline.Recorded
 	composer := &composite.Composer{
 		Snapshot: snapshot, Now: time.Now, Runner: pipeline.FirstOf{&here, elsewhere{}},
-		Record: func(one pipeline.Recorded) { run = append(run, one) },
+		Record: func(one pipeline.Recorded) { run = append(run, one) }, IsNamespaced: i.isNamespaced,
 	}
 	facts := plan.Facts{Instance: c.Composite, Owned: map[string][]*unstructured.Unstructured{}, Now: time.Now()}
 	for _, child := range c.Children {
 		facts.Owned[inventory.Node(child)] = append(facts.Owned[inventory.Node(child)], child)
 	}
-	desired, err := composer.Compose(ctx, facts, &onceRead{ctx: ctx, instance: i})
+	desired, err := engine.ComposeReading(ctx, composer, facts, func(need plan.Need) plan.Lookup {
+		run = nil // it begins again
+		return i.lookup(ctx, need)
+	})
 	if err == nil && desired.Problem.Reason != "" && len(run) == 0 {
 		err = fmt.Errorf("%s", desired.Problem.Message)
 	}

@@ -19,7 +19,6 @@ import (
 	"github.com/espalier-dev/espalier/api/v1alpha1"
 	"github.com/espalier-dev/espalier/internal/composition/xrd"
 	"github.com/espalier-dev/espalier/internal/condition"
-	"github.com/espalier-dev/espalier/internal/instance"
 	"github.com/espalier-dev/espalier/internal/instance/health"
 	"github.com/espalier-dev/espalier/internal/instance/inventory"
 	"github.com/espalier-dev/espalier/internal/instance/plan"
@@ -39,6 +38,8 @@ var secretKind = corev1.SchemeGroupVersion.WithKind("Secret")
 type Composer struct {
 	// Definition is the definition that offers the claims.
 	Definition *v1.CompositeResourceDefinition
+	// Keys prove which Secret belongs to a composite.
+	Keys inventory.Keys
 }
 
 // ChildKinds are the composite kind and Secrets.
@@ -61,7 +62,7 @@ func (c *Composer) SchemaUnknown(schema.GroupVersionKind) bool { return false }
 
 // Compose desires the composite and the connection Secret, and computes the claim's status
 // from the composite's.
-func (c *Composer) Compose(_ context.Context, facts plan.Facts, cluster instance.ClusterState) (plan.Desired, error) {
+func (c *Composer) Compose(_ context.Context, facts plan.Facts) (plan.Desired, error) {
 	claim := xrd.NewInstance(facts.Instance, xrd.ClaimLayout())
 	kind := c.Definition.CompositeKind()
 	name, bound := compositeName(claim, facts.Owned[compositeNode])
@@ -85,7 +86,10 @@ func (c *Composer) Compose(_ context.Context, facts plan.Facts, cluster instance
 	case unread: // keep the last known status
 		desired.Status, desired.Problem = xrd.StatusForClaim(claim, c.Definition), unreadable.Problem
 	}
-	if secret, wanted := c.secretNode(claim, composite, facts, cluster); wanted {
+	if from, published := publishedTo(claim, composite); published {
+		desired.Needs = []plan.Need{from}
+	}
+	if secret, wanted := c.secretNode(claim, composite, facts); wanted {
 		desired.Nodes = append(desired.Nodes, secret)
 	}
 	if composite.LastPublished() != "" {
@@ -238,16 +242,13 @@ func (c *Composer) claimFields(claim, composite xrd.Instance, name string) []inv
 // secretNode is the Secret with the composite's connection details in the claim's
 // namespace, if the claim requests it and the composite has published details. If the
 // composite's Secret is gone, for example while it is recreated, the data stays.
-func (c *Composer) secretNode(claim, composite xrd.Instance, facts plan.Facts, cluster instance.ClusterState) (plan.Node, bool) {
+func (c *Composer) secretNode(claim, composite xrd.Instance, facts plan.Facts) (plan.Node, bool) {
 	ref, wanted := claim.ConnectionSecretRef()
 	if !wanted {
 		return plan.Node{}, false
 	}
-	var source *unstructured.Unstructured
-	from, published := composite.ConnectionSecretRef()
-	if published {
-		source = cluster.Object(plan.Need{Kind: secretKind, Namespace: from.Namespace, Name: from.Name}).Object
-	}
+	from, _ := publishedTo(claim, composite)
+	source := facts.External[from].Object
 	namespace := claim.Object().GetNamespace()
 	observed := facts.Object(secretNode, secretKind, namespace, ref.Name)
 	node := plan.Node{ID: secretNode, Kind: secretKind, Layer: 1, DependsOn: []string{compositeNode}, Observed: observed, Ready: observed != nil, Sensitive: true}
@@ -257,7 +258,7 @@ func (c *Composer) secretNode(claim, composite xrd.Instance, facts plan.Facts, c
 	o.SetName(ref.Name)
 	node.Object = o
 	switch {
-	case source != nil && isConnectionSecretOf(source, composite, cluster.Keys()):
+	case source != nil && isConnectionSecretOf(source, composite, c.Keys):
 		data, _, _ := unstructured.NestedMap(source.Object, "data")
 		o.Object["data"] = maps.Clone(data)
 	case source != nil:
@@ -269,6 +270,16 @@ func (c *Composer) secretNode(claim, composite xrd.Instance, facts plan.Facts, c
 		o.Object["data"] = observed.Object["data"] // keep the last data until there is new data
 	}
 	return node, true
+}
+
+// publishedTo is the Secret of the composite, if the claim requests the connection details and the composite names one.
+func publishedTo(claim, composite xrd.Instance) (plan.Need, bool) {
+	_, wanted := claim.ConnectionSecretRef()
+	from, published := composite.ConnectionSecretRef()
+	if !wanted || !published {
+		return plan.Need{}, false
+	}
+	return plan.Need{Kind: secretKind, Namespace: from.Namespace, Name: from.Name}, true
 }
 
 // isConnectionSecretOf reports whether a Secret is owned by a composite. Without this check, a claim could read any

@@ -9,7 +9,6 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
-	"k8s.io/apimachinery/pkg/labels"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/apimachinery/pkg/util/validation"
@@ -18,6 +17,7 @@ import (
 	v1 "github.com/espalier-dev/espalier/api/apiextensions/v1"
 	"github.com/espalier-dev/espalier/api/v1alpha1"
 	"github.com/espalier-dev/espalier/internal/composition/claim"
+	"github.com/espalier-dev/espalier/internal/instance"
 	"github.com/espalier-dev/espalier/internal/instance/inventory"
 	"github.com/espalier-dev/espalier/internal/instance/plan"
 	"github.com/espalier-dev/espalier/internal/object"
@@ -27,23 +27,9 @@ import (
 // world is one with some objects, by kind, namespace and name.
 type world struct {
 	objects map[plan.Need]*unstructured.Unstructured
-	memory  any
 }
 
-func (w *world) Object(need plan.Need) plan.Lookup { return plan.Lookup{Object: w.objects[need]} }
-
-func (w *world) Matching(schema.GroupVersionKind, string, labels.Selector) ([]*unstructured.Unstructured, *plan.Unreadable) {
-	return nil, nil
-}
-
-func (w *world) Namespaced(schema.GroupVersionKind) (namespaced, known bool) { return true, true }
-func (w *world) Schema(schema.GroupVersionKind) (map[string]any, bool, error) {
-	return nil, false, nil
-}
-func (w *world) Round() int   { return 0 }
-func (w *world) Memory() *any { return &w.memory }
-
-func (w *world) Keys() inventory.Keys { return signing.Keys() }
+func (w *world) read(need plan.Need) plan.Lookup { return plan.Lookup{Object: w.objects[need]} }
 
 func parse(text string) *unstructured.Unstructured {
 	o := &unstructured.Unstructured{}
@@ -74,7 +60,7 @@ func compose(t *testing.T, of, composite *unstructured.Unstructured, w *world) p
 		owner.Mark(composite, inventory.Place{Node: "composite"})
 		facts.Owned["composite"] = []*unstructured.Unstructured{composite}
 	}
-	desired, err := (&claim.Composer{Definition: definition()}).Compose(t.Context(), facts, w)
+	desired, err := instance.ComposeReading(t.Context(), &claim.Composer{Definition: definition(), Keys: signing.Keys()}, facts, w.read)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -263,7 +249,7 @@ func TestTheAuthorSaysWhichCompositesAreClaimable(t *testing.T) {
 	for value, want := range map[string]bool{"": false, "false": false, v1alpha1.ClaimableTrue: true} {
 		d := definition()
 		d.Annotations = map[string]string{v1alpha1.ClaimableAnnotation: value}
-		desired, err := (&claim.Composer{Definition: d}).Compose(t.Context(), plan.Facts{Instance: named}, &world{})
+		desired, err := (&claim.Composer{Definition: d}).Compose(t.Context(), plan.Facts{Instance: named})
 		if err != nil || desired.Nodes[0].AdoptUnowned != want {
 			t.Errorf("a definition annotated with %q: any composite is claimable: %t, %v", value, !want, err)
 		}

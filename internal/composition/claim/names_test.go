@@ -81,7 +81,7 @@ func TestAClaimShowsWhatItShowedWhileItsCompositeIsBeingRead(t *testing.T) {
 	claim.SetName("shop")
 	blind := plan.Unreadable{Problem: plan.Problem{Reason: plan.Syncing, Message: "reading"}}
 	facts := plan.Facts{Instance: claim, UnreadableOwned: map[schema.GroupVersionKind]plan.Unreadable{definition.CompositeKind(): blind}}
-	desired, err := (&Composer{Definition: definition}).Compose(t.Context(), facts, nil)
+	desired, err := (&Composer{Definition: definition}).Compose(t.Context(), facts)
 	if err != nil || desired.Status["address"] != "here" || desired.Problem.Reason != plan.Syncing {
 		t.Errorf("got %v, %v", desired, err)
 	}

@@ -5,6 +5,7 @@ import (
 
 	"github.com/espalier-dev/espalier/internal/composition/xrd"
 	"github.com/espalier-dev/espalier/internal/instance"
+	"github.com/espalier-dev/espalier/internal/instance/inventory"
 	"github.com/espalier-dev/espalier/internal/instance/plan"
 )
 
@@ -12,12 +13,12 @@ import (
 type Reconciler struct{ *instance.Reconciler }
 
 // SetSnapshot sets the definition that claims are composed by.
-func (s *Reconciler) SetSnapshot(snapshot xrd.Snapshot) { s.SetComposer(composerOf(snapshot)) }
+func (s *Reconciler) SetSnapshot(snapshot xrd.Snapshot) { s.SetComposer(composerOf(snapshot, s.Keys)) }
 
 // composerOf returns the composer of claims. If the kind of their composites belongs to another owner, it leaves
 // claims unchanged.
-func composerOf(snapshot xrd.Snapshot) instance.Composer {
-	composer := &Composer{Definition: snapshot.Definition}
+func composerOf(snapshot xrd.Snapshot, keys inventory.Keys) instance.Composer {
+	composer := &Composer{Definition: snapshot.Definition, Keys: keys}
 	if !snapshot.ForeignComposites {
 		return composer
 	}

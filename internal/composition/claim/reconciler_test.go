@@ -11,6 +11,7 @@ import (
 	"github.com/espalier-dev/espalier/internal/composition/xrd"
 	"github.com/espalier-dev/espalier/internal/condition"
 	"github.com/espalier-dev/espalier/internal/instance"
+	"github.com/espalier-dev/espalier/internal/instance/inventory"
 	"github.com/espalier-dev/espalier/internal/instance/plan"
 )
 
@@ -20,12 +21,12 @@ func TestClaimsCreateNoObjectsOfAKindThatIsNotTheDefinitions(t *testing.T) {
 	d.Spec.Versions = []v1.DefinitionVersion{{Name: "v1", Served: true, Referenceable: true}}
 	claim := &unstructured.Unstructured{Object: map[string]any{"metadata": map[string]any{"name": "a", "namespace": "b", "uid": "1"}}}
 
-	composer := composerOf(xrd.Snapshot{Definition: d, ForeignComposites: true})
-	desired, err := composer.Compose(t.Context(), plan.Facts{Instance: claim}, nil)
+	composer := composerOf(xrd.Snapshot{Definition: d, ForeignComposites: true}, inventory.Keys{})
+	desired, err := composer.Compose(t.Context(), plan.Facts{Instance: claim})
 	if err != nil || len(desired.Nodes) > 0 || desired.Problem.Reason != plan.NotOwned || !strings.Contains(desired.Problem.Message, "XStore does not belong to CompositeResourceDefinition xstores.example.com") {
 		t.Errorf("%+v, %v", desired, err)
 	}
-	if _, composes := composerOf(xrd.Snapshot{Definition: d}).(*Composer); !composes {
+	if _, composes := composerOf(xrd.Snapshot{Definition: d}, inventory.Keys{}).(*Composer); !composes {
 		t.Error("claims of a kind that is the definition's are not composed")
 	}
 }

@@ -12,11 +12,11 @@ import (
 
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/apimachinery/pkg/types"
 
 	v1 "github.com/espalier-dev/espalier/api/apiextensions/v1"
 	"github.com/espalier-dev/espalier/internal/composition/pipeline"
 	"github.com/espalier-dev/espalier/internal/composition/xrd"
-	"github.com/espalier-dev/espalier/internal/instance"
 	"github.com/espalier-dev/espalier/internal/instance/inventory"
 	"github.com/espalier-dev/espalier/internal/instance/plan"
 	"github.com/espalier-dev/espalier/internal/instance/report"
@@ -31,6 +31,10 @@ type Composer struct {
 	Now    func() time.Time
 	// Cluster reads the revision of a composite that the snapshot lacks; nil for none.
 	Cluster LiveReader
+	// IsNamespaced reports whether the objects of a kind are in namespaces; unknown for a kind that isn't served now.
+	IsNamespaced func(context.Context, schema.GroupVersionKind) (namespaced, known bool)
+	// Memories are shared by the composers of a kind; without any, each composition remembers nothing.
+	Memories *Memories
 	// Record is called with each step of the pipeline that has run, if it is not nil.
 	Record func(pipeline.Recorded)
 }
@@ -53,6 +57,7 @@ func (c *Composer) Defaults() inventory.Defaults { return xrd.DeletionDefaults(c
 func (c *Composer) SchemaUnknown(schema.GroupVersionKind) bool { return false }
 
 type memory struct {
+	uid types.UID
 	// lastDesired is the desired state of the last pipeline run that succeeded.
 	lastDesired *pipeline.Desired
 	required    map[string]*requirements
@@ -72,14 +77,18 @@ type memory struct {
 	// status is the desired author's part of the status from an earlier round of the same
 	// reconcile; nil in the first round.
 	status map[string]any
+	// answers are what functions have answered while what others require is being read.
+	answers answers
 }
 
 type compositeState struct {
 	*Composer
-	xr      xrd.Instance
-	facts   plan.Facts
-	cluster instance.ClusterState
-	memory  *memory
+	ctx    context.Context
+	xr     xrd.Instance
+	facts  plan.Facts
+	memory *memory
+	// needs are what has to be read before the composite can be composed.
+	needs []plan.Need
 	// secrets are the values of the Secrets that functions are given, in this run or the last.
 	secrets secretValues
 	// resourceNames contains the resource name of each of the composite's resourceRefs.
@@ -88,8 +97,8 @@ type compositeState struct {
 
 // Compose selects the composition and its revision and runs the pipeline. If something
 // cannot be read or fails, the last desired state stays.
-func (c *Composer) Compose(ctx context.Context, facts plan.Facts, cluster instance.ClusterState) (plan.Desired, error) {
-	s := c.newState(facts, cluster)
+func (c *Composer) Compose(ctx context.Context, facts plan.Facts) (plan.Desired, error) {
+	s := c.newState(ctx, facts)
 	selected, problem, err := s.selectComposition(ctx)
 	if err != nil {
 		return plan.Desired{}, err
@@ -99,16 +108,23 @@ func (c *Composer) Compose(ctx context.Context, facts plan.Facts, cluster instan
 	}
 	tracing.SetRevision(ctx, selected.revision.Revision.GetName())
 	s.memory.moved.begin(selected.revision.Name)
-	steps, problem := s.pipelineSteps(selected.revision.Revision)
-	if problem.Reason != "" {
-		return s.keepLast(problem), nil
-	}
+	steps, stepsProblem := s.pipelineSteps(selected.revision.Revision)
 	observed, problem := s.observedState()
-	if problem.Reason != "" {
+	s.requireKnown(steps)
+	switch {
+	case len(s.needs) > 0:
+		return plan.Desired{Needs: s.needs}, nil
+	case stepsProblem.Reason != "":
+		return s.keepLast(stepsProblem), nil
+	case problem.Reason != "":
 		return s.keepLast(problem), nil
 	}
-	run := pipeline.Pipeline{Runner: c.Runner, Fetcher: fetcher{cluster, &s.secrets}, Record: c.Record}
+	run := pipeline.Pipeline{Runner: s.memory.answers.remembering(c.Runner), Fetcher: fetcher{s}, Record: c.Record}
 	result := run.Run(ctx, steps, pipeline.Request{Observed: observed})
+	if len(s.needs) > 0 {
+		return plan.Desired{Needs: s.needs}, nil
+	}
+	s.memory.answers = nil
 	s.memory.recordRequirements(result)
 	s.memory.recordPending(result)
 	desired := s.desiredOf(result)
@@ -127,19 +143,30 @@ func (c *Composer) Compose(ctx context.Context, facts plan.Facts, cluster instan
 
 // newState is the state of a composite before anything is selected. The first round of a reconcile
 // forgets what the rounds of the last one remembered for each other.
-func (c *Composer) newState(facts plan.Facts, cluster instance.ClusterState) *compositeState {
+func (c *Composer) newState(ctx context.Context, facts plan.Facts) *compositeState {
 	s := &compositeState{
-		Composer: c, facts: facts, cluster: cluster, memory: memoryOf(cluster),
+		Composer: c, ctx: ctx, facts: facts, memory: c.Memories.of(facts.Instance),
 		xr:            xrd.NewInstance(facts.Instance, xrd.LayoutOf(c.Definition.ScopeOrDefault())),
 		resourceNames: map[objectRef]string{},
 	}
 	for _, ref := range s.xr.ResourceRefs() {
 		s.resourceNames[objectRefOf(ref)] = ref.ResourceName
 	}
-	if cluster.Round() == 0 {
+	if facts.Round == 0 {
 		s.memory.status, s.memory.ambiguity = nil, ""
 	}
+	if s.memory.answers == nil || len(facts.External) == 0 { // a round begins
+		s.memory.answers = answers{}
+	}
 	return s
+}
+
+// lookup returns what was read of the cluster. What was not read yet is needed.
+func (s *compositeState) lookup(need plan.Need) (found plan.Lookup, known bool) {
+	if found, known = s.facts.External[need]; !known {
+		s.needs = append(s.needs, need)
+	}
+	return found, known
 }
 
 type selection struct {
@@ -165,16 +192,6 @@ func (s *compositeState) selectComposition(ctx context.Context) (selection, plan
 		s.memory.ambiguity = composition.String()
 	}
 	return selection{composition, revision}, plan.Problem{}, nil
-}
-
-func memoryOf(cluster instance.ClusterState) *memory {
-	slot := cluster.Memory()
-	m, ok := (*slot).(*memory)
-	if !ok {
-		m = &memory{}
-		*slot = m
-	}
-	return m
 }
 
 // desiredOf converts the result of a pipeline run to the engine's desired state, and remembers the values of the

@@ -10,40 +10,20 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
-	"k8s.io/apimachinery/pkg/labels"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 
 	v1 "github.com/espalier-dev/espalier/api/apiextensions/v1"
 	"github.com/espalier-dev/espalier/internal/composition/pipeline/structs"
 	"github.com/espalier-dev/espalier/internal/composition/xrd"
-	"github.com/espalier-dev/espalier/internal/instance/inventory"
+	"github.com/espalier-dev/espalier/internal/instance"
 	"github.com/espalier-dev/espalier/internal/instance/plan"
 	fnv1 "github.com/espalier-dev/espalier/sdk/function/proto/v1"
 )
 
-// seat is a world of which tests say what it holds.
-type seat struct {
-	objects map[plan.Need]plan.Lookup
-	memory  any
-	turn    int
-}
+// contents are what a cluster holds.
+type contents map[plan.Need]plan.Lookup
 
-func (s *seat) Object(need plan.Need) plan.Lookup { return s.objects[need] }
-
-func (s *seat) Matching(schema.GroupVersionKind, string, labels.Selector) ([]*unstructured.Unstructured, *plan.Unreadable) {
-	return nil, nil
-}
-
-func (s *seat) Namespaced(schema.GroupVersionKind) (namespaced, known bool) { return true, true }
-
-func (s *seat) Schema(schema.GroupVersionKind) (doc map[string]any, known bool, err error) {
-	return nil, true, nil
-}
-
-func (s *seat) Round() int   { return s.turn }
-func (s *seat) Memory() *any { return &s.memory }
-
-func (s *seat) Keys() inventory.Keys { return inventory.Keys{} }
+func (c contents) read(need plan.Need) plan.Lookup { return c[need] }
 
 // recorder is a function that wants one ConfigMap, and what it saw when it was called.
 type recorder struct {
@@ -83,7 +63,8 @@ func composer(runner *recorder) *Composer {
 	revision.Name, revision.Labels = "apps-1", map[string]string{v1.CompositionNameLabel: "apps"}
 	return &Composer{
 		Snapshot: xrd.Snapshot{Definition: definition, Compositions: []*v1.Composition{composition}, Revisions: []*v1.CompositionRevision{revision}},
-		Runner:   runner, Now: func() time.Time { return time.Unix(0, 0) },
+		Runner:   runner, Now: func() time.Time { return time.Unix(0, 0) }, Memories: &Memories{},
+		IsNamespaced: func(context.Context, schema.GroupVersionKind) (namespaced, known bool) { return true, true },
 	}
 }
 
@@ -143,7 +124,7 @@ func TestFunctionsSeeAllThereIsOrAreNotAsked(t *testing.T) {
 				node := o.GetAnnotations()[v1.CompositionResourceNameAnnotation]
 				facts.Owned[node] = append(facts.Owned[node], o)
 			}
-			desired, err := composer(runner).Compose(t.Context(), facts, &seat{objects: tc.objects})
+			desired, err := instance.ComposeReading(t.Context(), composer(runner), facts, contents(tc.objects).read)
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -187,7 +168,7 @@ func TestTheNameOfAnObject(t *testing.T) {
 			metadata, _ = o.Object["metadata"].(map[string]any)
 			runner := &recorder{wants: map[string]any{"apiVersion": "v1", "kind": "ConfigMap", "metadata": maps.Clone(metadata)}}
 			facts := plan.Facts{Instance: instanceOf(tc.refs...), Owned: tc.owned}
-			desired, err := composer(runner).Compose(t.Context(), facts, &seat{})
+			desired, err := composer(runner).Compose(t.Context(), facts)
 			if err != nil || len(desired.Nodes) != 1 {
 				t.Fatalf("got %v, %v", desired, err)
 			}
@@ -238,7 +219,7 @@ func TestAPipelineComposesWithinTheLimitOfObjects(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			runner := &recorder{wants: map[string]any{"apiVersion": "v1", "kind": "ConfigMap"}, copies: tc.copies}
 			facts := plan.Facts{Instance: instanceOf(), Limits: plan.Limits{Objects: 2}}
-			desired, err := composer(runner).Compose(t.Context(), facts, &seat{})
+			desired, err := composer(runner).Compose(t.Context(), facts)
 			if err != nil {
 				t.Fatal(err)
 			}

@@ -2,45 +2,59 @@ package composite
 
 import (
 	"context"
+	"encoding/json"
 	"errors"
 
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/labels"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 
-	"github.com/espalier-dev/espalier/internal/instance"
+	"github.com/espalier-dev/espalier/internal/composition/pipeline"
 	"github.com/espalier-dev/espalier/internal/instance/plan"
 	fnv1 "github.com/espalier-dev/espalier/sdk/function/proto/v1"
 )
 
-// fetcher reads required resources and schemas from caches. A change of what it has read
-// enqueues the composite.
-type fetcher struct {
-	instance.ClusterState
-	secrets *secretValues
+// fetcher has the required resources and schemas that were read. Those that were not are needed.
+type fetcher struct{ *compositeState }
+
+// requireKnown looks up what the steps are known to require before any function is called, so all of it is read at once.
+func (s *compositeState) requireKnown(steps []pipeline.Step) {
+	for _, step := range steps {
+		for _, r := range []*requirements{step.Requirements, step.LastRequirements} {
+			for _, all := range []map[string]*fnv1.ResourceSelector{r.GetResources(), r.GetExtraResources()} { //nolint:staticcheck // functions still ask this way
+				for _, selector := range all {
+					s.lookup(s.needOf(selector))
+				}
+			}
+			for _, selector := range r.GetSchemas() {
+				s.lookup(schemaNeed(selector))
+			}
+		}
+	}
+}
+
+func (s *compositeState) needOf(selector *fnv1.ResourceSelector) plan.Need {
+	need := plan.Need{Kind: schema.FromAPIVersionAndKind(selector.GetApiVersion(), selector.GetKind()), Namespace: selector.GetNamespace()}
+	if namespaced, known := s.IsNamespaced(s.ctx, need.Kind); known && !namespaced {
+		need.Namespace = "" // functions may set one for any kind
+	}
+	if need.Name = selector.GetMatchName(); need.Name == "" {
+		need.Multiple, need.Selector = true, labels.SelectorFromSet(selector.GetMatchLabels().GetLabels()).String()
+	}
+	return need
 }
 
 func (f fetcher) Resources(_ context.Context, s *fnv1.ResourceSelector) (objects []map[string]any, known bool, err error) {
-	kind := schema.FromAPIVersionAndKind(s.GetApiVersion(), s.GetKind())
-	namespace := s.GetNamespace()
-	if namespaced, known := f.Namespaced(kind); known && !namespaced {
-		namespace = "" // functions may set one for any kind
+	lookup, known := f.lookup(f.needOf(s))
+	switch {
+	case !known:
+		return nil, false, nil
+	case lookup.Unreadable != nil:
+		return nil, false, fetchError(*lookup.Unreadable)
 	}
-	var (
-		found      []*unstructured.Unstructured
-		unreadable *plan.Unreadable
-	)
-	if name := s.GetMatchName(); name != "" {
-		lookup := f.Object(plan.Need{Kind: kind, Namespace: namespace, Name: name})
-		unreadable = lookup.Unreadable
-		if lookup.Object != nil {
-			found = append(found, lookup.Object)
-		}
-	} else {
-		found, unreadable = f.Matching(kind, namespace, labels.SelectorFromSet(s.GetMatchLabels().GetLabels()))
-	}
-	if unreadable != nil {
-		return nil, false, fetchError(*unreadable)
+	found := lookup.Objects
+	if lookup.Object != nil {
+		found = []*unstructured.Unstructured{lookup.Object}
 	}
 	for _, o := range found {
 		f.secrets.addObject(o)
@@ -57,7 +71,23 @@ func fetchError(unreadable plan.Unreadable) error {
 	return errors.New(unreadable.Message)
 }
 
+func schemaNeed(s *fnv1.SchemaSelector) plan.Need {
+	return plan.Need{Kind: schema.FromAPIVersionAndKind(s.GetApiVersion(), s.GetKind()), Schema: true}
+}
+
 func (f fetcher) Schema(_ context.Context, s *fnv1.SchemaSelector) (doc map[string]any, known bool, err error) {
-	doc, _, err = f.ClusterState.Schema(schema.FromAPIVersionAndKind(s.GetApiVersion(), s.GetKind()))
-	return doc, err == nil, err
+	lookup, known := f.lookup(schemaNeed(s))
+	switch {
+	case !known:
+		return nil, false, nil
+	case lookup.Unreadable != nil:
+		return nil, false, errors.New(lookup.Unreadable.Message)
+	case lookup.Schema == nil:
+		return nil, true, nil
+	}
+	raw, err := json.Marshal(lookup.Schema)
+	if err != nil {
+		return nil, false, err
+	}
+	return doc, true, json.Unmarshal(raw, &doc)
 }

@@ -11,6 +11,7 @@ import (
 
 	v1 "github.com/espalier-dev/espalier/api/apiextensions/v1"
 	"github.com/espalier-dev/espalier/api/v1alpha1"
+	"github.com/espalier-dev/espalier/internal/composition/composite"
 	"github.com/espalier-dev/espalier/internal/composition/pipeline"
 	"github.com/espalier-dev/espalier/internal/composition/xrd"
 	"github.com/espalier-dev/espalier/internal/instance/plan"
@@ -52,7 +53,7 @@ func TestNamesFollowFromNames(t *testing.T) {
 			t.Errorf("%s and %s have the name %s", who, other, name)
 		}
 		seen[name] = who
-		*f.world.memory, f.facts.Instance = nil, f.facts.Instance.DeepCopy()
+		f.composer.Memories, f.facts.Instance = &composite.Memories{}, f.facts.Instance.DeepCopy()
 		f.facts.Instance.SetUID("another")
 		if again := f.node(t).Object.GetName(); again != name {
 			t.Errorf("%s is %s, and later %s", who, name, again)

@@ -173,7 +173,7 @@ func (s *compositeState) observation(o *unstructured.Unstructured) (pipeline.Obs
 	if name == "" || namespace == "" {
 		return out, nil
 	}
-	secret := s.cluster.Object(plan.Need{Kind: secretKind, Namespace: namespace, Name: name})
+	secret, _ := s.lookup(plan.Need{Kind: secretKind, Namespace: namespace, Name: name})
 	if secret.Object != nil {
 		out.ConnectionDetails = secretData(secret.Object)
 		s.secrets.add(out.ConnectionDetails)

@@ -1,18 +1,29 @@
 package composite
 
 import (
+	"context"
 	"sync/atomic"
+
+	"k8s.io/apimachinery/pkg/runtime/schema"
 
 	"github.com/espalier-dev/espalier/internal/composition/pipeline"
 	"github.com/espalier-dev/espalier/internal/composition/xrd"
 	"github.com/espalier-dev/espalier/internal/instance"
 )
 
+// NewReconciler returns a reconciler that composes with a runner of functions.
+func NewReconciler(r *instance.Reconciler, runner pipeline.Runner) *Reconciler {
+	out := &Reconciler{Reconciler: r, Runner: runner}
+	r.Forgotten = out.memories.Forget
+	return out
+}
+
 // Reconciler reconciles the composites of one kind.
 type Reconciler struct {
 	*instance.Reconciler
 	Runner pipeline.Runner
 
+	memories Memories
 	// functions are the functions that the compositions of the snapshot call.
 	functions atomic.Pointer[map[string]bool]
 }
@@ -26,7 +37,13 @@ func (s *Reconciler) SetSnapshot(snapshot xrd.Snapshot) {
 		}
 	}
 	s.functions.Store(&calls)
-	s.SetComposer(&Composer{Snapshot: snapshot, Runner: s.Runner, Now: s.Now, Cluster: s.Cluster})
+	s.SetComposer(&Composer{Snapshot: snapshot, Runner: s.Runner, Now: s.Now, Cluster: s.Cluster, IsNamespaced: s.isNamespaced, Memories: &s.memories})
+}
+
+// isNamespaced reports whether the objects of a kind are in namespaces.
+func (s *Reconciler) isNamespaced(ctx context.Context, kind schema.GroupVersionKind) (namespaced, known bool) {
+	resource, err := s.Kinds.Resolve(ctx, kind)
+	return resource.Namespaced, err == nil
 }
 
 // CallsFunction reports whether a composition of the snapshot calls a function. It is false before the first

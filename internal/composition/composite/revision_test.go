@@ -106,7 +106,7 @@ func TestACompositeIsNotRevertedByAnOldCache(t *testing.T) {
 // composeAt composes a composite, writes its changed fields, and returns the revision.
 func composeAt(t *testing.T, c *Composer, xr *unstructured.Unstructured) string {
 	t.Helper()
-	desired, err := c.Compose(t.Context(), plan.Facts{Instance: xr}, &seat{})
+	desired, err := c.Compose(t.Context(), plan.Facts{Instance: xr})
 	if err != nil {
 		return "error"
 	}

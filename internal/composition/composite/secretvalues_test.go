@@ -14,6 +14,7 @@ import (
 	v1 "github.com/espalier-dev/espalier/api/apiextensions/v1"
 	"github.com/espalier-dev/espalier/internal/composition/pipeline/structs"
 	"github.com/espalier-dev/espalier/internal/diag"
+	engine "github.com/espalier-dev/espalier/internal/instance"
 	"github.com/espalier-dev/espalier/internal/instance/plan"
 	fnv1 "github.com/espalier-dev/espalier/sdk/function/proto/v1"
 )
@@ -172,11 +173,11 @@ func TestWhatFunctionsReportOfTheirCredentialsIsRedacted(t *testing.T) {
 	function := &leakingFunction{}
 	c.Runner = function
 	c.Revisions[0].Spec.Pipeline[0].Credentials = []v1.FunctionCredentials{{Name: "api", Source: v1.CredentialsSecret, SecretRef: &v1.SecretReference{Namespace: "a", Name: "api"}}}
-	cluster := &seat{objects: map[plan.Need]plan.Lookup{{Kind: secretKind, Namespace: "a", Name: "api"}: {Object: secret}}}
+	cluster := contents{{Kind: secretKind, Namespace: "a", Name: "api"}: {Object: secret}}
 	instance := &unstructured.Unstructured{Object: map[string]any{"apiVersion": "example.com/v1", "kind": "App", "metadata": map[string]any{"namespace": "a", "name": "x", "uid": "1"}}}
 	for _, fatal := range []bool{false, true} {
 		function.fatal = fatal
-		desired, err := c.Compose(t.Context(), plan.Facts{Instance: instance}, cluster)
+		desired, err := engine.ComposeReading(t.Context(), c, plan.Facts{Instance: instance}, cluster.read)
 		if err != nil || len(desired.Nodes) != 1 || !desired.Nodes[0].Sensitive || len(desired.Results) == 0 {
 			t.Fatalf("fatal: %t: %v, %+v", fatal, err, desired)
 		}
@@ -184,9 +185,9 @@ func TestWhatFunctionsReportOfTheirCredentialsIsRedacted(t *testing.T) {
 			t.Errorf("fatal: %t: %s", fatal, text)
 		}
 	}
-	cluster.objects = nil // the former desired state stays
+	clear(cluster) // the former desired state stays
 	for range 2 {
-		desired, _ := c.Compose(t.Context(), plan.Facts{Instance: instance}, cluster)
+		desired, _ := engine.ComposeReading(t.Context(), c, plan.Facts{Instance: instance}, cluster.read)
 		if len(desired.Nodes) != 1 || !desired.Nodes[0].Sensitive {
 			t.Errorf("without the Secret: %+v", desired.Nodes)
 		}
@@ -210,25 +211,24 @@ func (f *manyResources) Run(_ context.Context, _ string, request *fnv1.RunFuncti
 }
 
 func TestTheSecretsOfAFormerDesiredStateAreKnownForAsLongAsItStays(t *testing.T) {
-	secret := func(password string) map[plan.Need]plan.Lookup {
+	secret := func(password string) contents {
 		o := &unstructured.Unstructured{Object: map[string]any{
 			"apiVersion": "v1", "kind": "Secret", "metadata": map[string]any{"namespace": "a", "name": "api"},
 			"data": map[string]any{"password": base64.StdEncoding.EncodeToString([]byte(password))},
 		}}
-		return map[plan.Need]plan.Lookup{{Kind: secretKind, Namespace: "a", Name: "api"}: {Object: o}}
+		return contents{{Kind: secretKind, Namespace: "a", Name: "api"}: {Object: o}}
 	}
 	c, function := composer(nil), &manyResources{}
 	c.Runner = function
 	c.Revisions[0].Spec.Pipeline[0].Credentials = []v1.FunctionCredentials{{Name: "api", Source: v1.CredentialsSecret, SecretRef: &v1.SecretReference{Namespace: "a", Name: "api"}}}
-	cluster := &seat{}
 	facts := plan.Facts{Instance: instanceOf(), Limits: plan.Limits{Objects: 2}}
 	for i, run := range []struct {
 		password  string
 		resources int
 		problem   plan.Reason
 	}{{"canary-0815", 1, ""}, {"rotated-4711", 3, plan.LimitExceeded}, {"rotated-4711", 3, plan.LimitExceeded}} {
-		cluster.objects, function.number = secret(run.password), run.resources
-		desired, err := c.Compose(t.Context(), facts, cluster)
+		function.number = run.resources
+		desired, err := engine.ComposeReading(t.Context(), c, facts, secret(run.password).read)
 		if err != nil || len(desired.Nodes) != 1 || desired.Problem.Reason != run.problem {
 			t.Fatalf("run %d: %v, %+v", i, err, desired)
 		}

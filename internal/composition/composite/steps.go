@@ -53,8 +53,10 @@ func (s *compositeState) credentials(p v1.PipelineStep) (map[string]map[string][
 		if c.Source != v1.CredentialsSecret || c.SecretRef == nil {
 			continue
 		}
-		secret := s.cluster.Object(plan.Need{Kind: secretKind, Namespace: c.SecretRef.Namespace, Name: c.SecretRef.Name})
+		secret, known := s.lookup(plan.Need{Kind: secretKind, Namespace: c.SecretRef.Namespace, Name: c.SecretRef.Name})
 		switch {
+		case !known:
+			continue
 		case secret.Unreadable != nil:
 			return nil, plan.Problem{Reason: secret.Unreadable.Reason, Message: fmt.Sprintf("step %q: cannot read its credentials: %s", p.Step,
 				secret.Unreadable.Message)}

@@ -8,19 +8,19 @@ import (
 
 	"google.golang.org/protobuf/types/known/structpb"
 
+	"github.com/espalier-dev/espalier/internal/instance"
 	"github.com/espalier-dev/espalier/internal/instance/plan"
+	"github.com/espalier-dev/espalier/internal/object"
 	fnv1 "github.com/espalier-dev/espalier/sdk/function/proto/v1"
 )
 
 // unsynced has objects that are read in the run after the one that has required them.
 type unsynced struct {
-	seat
-
 	synced, required map[string]bool
 	reads            int
 }
 
-func (u *unsynced) Object(need plan.Need) plan.Lookup {
+func (u *unsynced) read(need plan.Need) plan.Lookup {
 	u.required[need.Name] = true
 	if u.synced[need.Name] {
 		return plan.Lookup{}
@@ -79,7 +79,7 @@ func TestRequirementsThatNeverSettleEnd(t *testing.T) {
 			c, u := composer(nil), &unsynced{required: map[string]bool{}}
 			c.Runner = tc.names.runner(&calls)
 			compose := func() plan.Desired {
-				desired, err := c.Compose(t.Context(), plan.Facts{Instance: instanceOf()}, u)
+				desired, err := instance.ComposeReading(t.Context(), c, plan.Facts{Instance: instanceOf()}, u.read)
 				if err != nil {
 					t.Fatal(err)
 				}
@@ -107,5 +107,32 @@ func TestRequirementsThatNeverSettleEnd(t *testing.T) {
 				t.Errorf("%d more objects are read, and the next run is in %s", u.reads, desired.RequeueAfter)
 			}
 		})
+	}
+}
+
+// TestNoFunctionIsCalledAgainWhileWhatItRequiresIsRead has a run begin again once a required object has been read.
+func TestNoFunctionIsCalledAgainWhileWhatItRequiresIsRead(t *testing.T) {
+	calls := 0
+	c := composer(nil)
+	c.Runner = requires(func(int, int) []string { return []string{"1"} }).runner(&calls)
+	for _, want := range []int{2, 3} { // at first it does not say what it requires
+		desired, err := instance.ComposeReading(t.Context(), c, plan.Facts{Instance: instanceOf()}, contents{}.read)
+		if err != nil || desired.Problem.Reason != "" || calls != want {
+			t.Errorf("%d calls, want %d: %v, %+v", calls, want, err, desired.Problem)
+		}
+	}
+}
+
+func TestAnotherIncarnationRemembersNothing(t *testing.T) {
+	memories := &Memories{}
+	first, again := instanceOf(), instanceOf()
+	again.SetUID("another")
+	m := memories.of(first)
+	if memories.of(first) != m || memories.of(again) == m {
+		t.Error("a memory belongs to one incarnation")
+	}
+	memories.Forget(object.KeyOf(again))
+	if len(memories.byKey) != 0 {
+		t.Errorf("%d memories are left", len(memories.byKey))
 	}
 }

@@ -11,7 +11,6 @@ import (
 	"google.golang.org/protobuf/types/known/structpb"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
-	"k8s.io/apimachinery/pkg/labels"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"sigs.k8s.io/yaml"
 
@@ -22,28 +21,6 @@ import (
 	"github.com/espalier-dev/espalier/internal/instance/plan"
 	fnv1 "github.com/espalier-dev/espalier/sdk/function/proto/v1"
 )
-
-// world is one with nothing in it, where some kinds are known.
-type world struct {
-	namespaced map[string]bool // by kind
-	memory     *any
-}
-
-func (w world) Object(plan.Need) plan.Lookup { return plan.Lookup{} }
-
-func (w world) Matching(schema.GroupVersionKind, string, labels.Selector) ([]*unstructured.Unstructured, *plan.Unreadable) {
-	return nil, nil
-}
-
-func (w world) Namespaced(kind schema.GroupVersionKind) (namespaced, known bool) {
-	namespaced, known = w.namespaced[kind.Kind]
-	return namespaced, known
-}
-
-func (w world) Schema(schema.GroupVersionKind) (map[string]any, bool, error) { return nil, false, nil }
-func (w world) Round() int                                                   { return 0 }
-func (w world) Keys() inventory.Keys                                         { return inventory.Keys{} }
-func (w world) Memory() *any                                                 { return w.memory }
 
 // answers is a function that answers with what it is, by resource, or fails.
 type answers struct {
@@ -83,12 +60,11 @@ func parse(text string) *unstructured.Unstructured {
 	return o
 }
 
-// fixture is a composite, what composes it, and its world.
+// fixture is a composite, and what composes it.
 type fixture struct {
 	*answers
 	composer *composite.Composer
 	facts    plan.Facts
-	world    world
 }
 
 // begin has a composite of a name, which is in no namespace if that is empty.
@@ -120,11 +96,15 @@ func begin(namespace, name string) *fixture {
 		answers: a,
 		composer: &composite.Composer{
 			Snapshot: xrd.Snapshot{Definition: definition, Compositions: []*v1.Composition{composition}, Revisions: []*v1.CompositionRevision{revision}},
-			Runner:   a, Now: time.Now,
+			Runner:   a, Now: time.Now, Memories: &composite.Memories{}, IsNamespaced: isNamespaced,
 		},
 		facts: plan.Facts{Instance: instance, Owned: map[string][]*unstructured.Unstructured{}},
-		world: world{namespaced: map[string]bool{"ConfigMap": true, "Secret": true, "Namespace": false, "Leaf": true}, memory: new(any)},
 	}
+}
+
+func isNamespaced(_ context.Context, kind schema.GroupVersionKind) (namespaced, known bool) {
+	namespaced, known = map[string]bool{"ConfigMap": true, "Secret": true, "Namespace": false, "Leaf": true}[kind.Kind]
+	return namespaced, known
 }
 
 // wants has the function want a resource.
@@ -152,7 +132,7 @@ func (f *fixture) refers(refs ...xrd.ComposedRef) {
 
 func (f *fixture) compose(t *testing.T) plan.Desired {
 	t.Helper()
-	desired, err := f.composer.Compose(t.Context(), f.facts, f.world)
+	desired, err := f.composer.Compose(t.Context(), f.facts)
 	if err != nil {
 		t.Fatal(err)
 	}

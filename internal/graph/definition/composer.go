@@ -22,7 +22,7 @@ type graphComposer struct {
 }
 
 // Compose evaluates the graph. It fails only when the context ends.
-func (c graphComposer) Compose(ctx context.Context, facts plan.Facts, _ instance.ClusterState) (plan.Desired, error) {
+func (c graphComposer) Compose(ctx context.Context, facts plan.Facts) (plan.Desired, error) {
 	return c.ComposeWithin(ctx.Err, facts)
 }
 

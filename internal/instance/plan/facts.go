@@ -13,6 +13,7 @@ import (
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/kube-openapi/pkg/validation/spec"
 
 	"github.com/espalier-dev/espalier/internal/instance/inventory"
 )
@@ -27,13 +28,11 @@ type Facts struct {
 	// Owned holds the instance's own objects by the node that created them; more than one
 	// while a node's object changes its name.
 	Owned map[string][]*unstructured.Unstructured
-	// External holds the objects that externalRef nodes name, once they have been looked up.
+	// External holds what composing needs of the cluster, once it has been looked up: see Desired.Needs.
 	External map[Need]Lookup
 	// UnreadableOwned holds the kinds of own objects that can't be read now, and why. Objects that an externalRef names
 	// are read independently of these.
 	UnreadableOwned map[schema.GroupVersionKind]Unreadable
-	// UnreadableKinds is why other objects that were looked up can't be read now.
-	UnreadableKinds []Unreadable
 	// Problems holds what made a node's last write fail, by node.
 	Problems map[string]Problem
 	// Waits holds when each wait began.
@@ -42,11 +41,12 @@ type Facts struct {
 	// the CEL cost of earlier compositions in this reconcile.
 	Limits Limits
 	Cost   uint64
-	// Now is the time of this reconcile.
-	Now time.Time
+	// Now is the time of this reconcile. Round counts its rounds of observing and acting, from 0.
+	Now   time.Time
+	Round int
 }
 
-// Need names a foreign object, or several, that must be read before a node can be rendered.
+// Need names a foreign object, or several, or the schema of a kind, that must be read before a node can be rendered.
 type Need struct {
 	Kind      schema.GroupVersionKind
 	Namespace string
@@ -55,13 +55,16 @@ type Need struct {
 	// namespaces.
 	Multiple bool
 	Selector string
+	// Schema asks for the kind's schema, and for no object.
+	Schema bool
 }
 
-// Lookup is the result of reading a Need: the object, nil if there is none; or the objects; or
-// why they can't be read.
+// Lookup is the result of reading a Need: the object, nil if there is none; or the objects; or the schema, nil for a kind
+// that has none or is not served; or why they can't be read.
 type Lookup struct {
 	Object     *unstructured.Unstructured
 	Objects    []*unstructured.Unstructured
+	Schema     *spec.Schema
 	Unreadable *Unreadable
 }
 
@@ -154,9 +157,6 @@ func (f Facts) InitialReadTimeout(now time.Time, limit time.Duration) time.Durat
 		}
 	}
 	for _, unreadable := range f.UnreadableOwned {
-		add(unreadable)
-	}
-	for _, unreadable := range f.UnreadableKinds {
 		add(unreadable)
 	}
 	for _, lookup := range f.External {

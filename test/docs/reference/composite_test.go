@@ -1,6 +1,7 @@
 package reference
 
 import (
+	"context"
 	"maps"
 	"slices"
 	"strings"
@@ -8,8 +9,6 @@ import (
 	"time"
 
 	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
-	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
-	"k8s.io/apimachinery/pkg/labels"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 
@@ -17,28 +16,17 @@ import (
 	"github.com/espalier-dev/espalier/internal/composition/composite"
 	"github.com/espalier-dev/espalier/internal/composition/pipeline"
 	"github.com/espalier-dev/espalier/internal/composition/xrd"
-	"github.com/espalier-dev/espalier/internal/instance/inventory"
+	"github.com/espalier-dev/espalier/internal/instance"
 	"github.com/espalier-dev/espalier/internal/instance/plan"
 	"github.com/espalier-dev/espalier/internal/program/functions"
 )
 
-// empty is what there is around a composite that was just made.
-type empty struct{ memory any }
-
-func (*empty) Object(plan.Need) plan.Lookup { return plan.Lookup{} }
-
-func (*empty) Matching(schema.GroupVersionKind, string, labels.Selector) ([]*unstructured.Unstructured, *plan.Unreadable) {
-	return nil, nil
-}
-
-func (*empty) Namespaced(kind schema.GroupVersionKind) (namespaced, known bool) {
+func isNamespaced(_ context.Context, kind schema.GroupVersionKind) (namespaced, known bool) {
 	return !unnamespaced[kind.Kind], true
 }
 
-func (*empty) Schema(schema.GroupVersionKind) (map[string]any, bool, error) { return nil, false, nil }
-func (*empty) Round() int                                                   { return 0 }
-func (*empty) Keys() inventory.Keys                                         { return inventory.Keys{} }
-func (e *empty) Memory() *any                                               { return &e.memory }
+// nothing else exists around a composite that was just made.
+func nothing(plan.Need) plan.Lookup { return plan.Lookup{} }
 
 // runComposite composes a composite by a composition whose functions are part of the program.
 func runComposite(t *testing.T, e example) result {
@@ -54,7 +42,7 @@ func runComposite(t *testing.T, e example) result {
 	}
 	builtin := &pipeline.Functions{}
 	functions.Register(builtin)
-	composer := &composite.Composer{Snapshot: xrd.Snapshot{Definition: definition}, Runner: builtin, Now: func() time.Time { return began }}
+	composer := &composite.Composer{Snapshot: xrd.Snapshot{Definition: definition}, Runner: builtin, Now: func() time.Time { return began }, IsNamespaced: isNamespaced}
 	var desired plan.Desired
 	out := result{}
 	for _, b := range e.blocks[1:] {
@@ -76,7 +64,7 @@ func runComposite(t *testing.T, e example) result {
 			o.SetUID("instance")
 			whole := kind.Spec.Versions[0].Schema.OpenAPIV3Schema.Properties["spec"]
 			defaulted(t, &whole, o)
-			if desired, err = composer.Compose(t.Context(), plan.Facts{Instance: o, Now: began}, &empty{}); err != nil {
+			if desired, err = instance.ComposeReading(t.Context(), composer, plan.Facts{Instance: o, Now: began}, nothing); err != nil {
 				t.Fatal(err)
 			}
 			if desired.Problem.Reason != "" {
