@@ -9,6 +9,7 @@ import (
 
 	"github.com/espalier-dev/espalier/internal/instance/report"
 	"github.com/espalier-dev/espalier/internal/migration/takeover"
+	"github.com/espalier-dev/espalier/internal/simulation/preview"
 	"github.com/espalier-dev/espalier/internal/testkit"
 	"github.com/espalier-dev/espalier/internal/testkit/suite"
 )
@@ -47,8 +48,8 @@ metadata: {name: others, namespace: $NS}
 	if err := json.Unmarshal([]byte(out), &plan); err != nil {
 		t.Fatalf("%v: %s", err, errs)
 	}
-	told := map[string]takeover.Refusal{}
-	for _, r := range plan.Refusals {
+	told := map[string]preview.Problem{}
+	for _, r := range plan.Problems {
 		told[r.Object] = r
 	}
 	if r := told["Clash "+s.NS+"/one"]; r.Reason != "NotOwned" || r.Remedy == "" || !r.Known {

@@ -16,6 +16,7 @@ import (
 	"github.com/espalier-dev/espalier/internal/program/manager"
 	"github.com/espalier-dev/espalier/internal/program/server"
 	"github.com/espalier-dev/espalier/internal/serving/install"
+	"github.com/espalier-dev/espalier/internal/simulation/preview"
 )
 
 // takeoverFlags are the flags of takeover.
@@ -101,7 +102,10 @@ func (f *takeoverFlags) printPlan(cmd *cobra.Command, config *rest.Config) error
 		return err
 	}
 	plan := takeover.New(found.Objects, found.Failed)
-	plan.Notes, plan.Unsettled = append(installNotes(found.Installs), found.Notes...), found.Unsettled
+	for _, note := range append(installNotes(found.Installs), found.Notes...) {
+		plan.Notes = append(plan.Notes, note+".")
+	}
+	plan.Incomplete = found.Unsettled
 	if found.Refused != nil {
 		plan.Refused = found.Refused.Error()
 	}
@@ -113,7 +117,7 @@ func (f *takeoverFlags) printPlan(cmd *cobra.Command, config *rest.Config) error
 		return fmt.Errorf("the controllers would not start: %w", found.Refused)
 	case found.Unsettled:
 		return &codedError{code: exitUnfinished}
-	case plan.Summary.Refused+plan.Summary.Deleted+plan.Summary.Recreated > 0:
+	case plan.Summary.Problems+plan.Summary.Deleted+plan.Summary.Replaced > 0:
 		return &codedError{code: exitBlocked}
 	}
 	return nil
@@ -133,16 +137,16 @@ func installNotes(steps []install.Step) []string {
 
 // release returns the objects to the engine of --back-to.
 func (f *takeoverFlags) release(cmd *cobra.Command, config *rest.Config) error {
-	var observed []takeover.Observed
+	var objects []preview.Object
 	err := migrate.Release(cmd.Context(), migrate.ReleaseOptions{
 		Config: config, Engine: managedfields.Engine(f.backTo), DryRun: f.plan, Lease: manager.LeaseName(programName), Now: time.Now,
-		Each: func(o takeover.Observed) { observed = append(observed, o) },
+		Each: func(o preview.Object) { objects = append(objects, o) },
 	})
 	var running *migrate.RunningError
 	if errors.As(err, &running) {
 		return &codedError{exitBlocked, err.Error()}
 	}
-	plan := takeover.New(observed, nil)
+	plan := takeover.New(objects, nil)
 	plan.BackTo, plan.Written = f.backTo, !f.plan
 	if failed := f.print(cmd.OutOrStdout(), plan); err == nil {
 		err = failed

@@ -83,7 +83,9 @@ func withoutRecordedRefs(fields map[string]any) map[string]any {
 
 type differ struct {
 	hides func(object.Path, any) bool
-	out   []FieldChange
+	// wholeLists says that items of lists are not compared on their own.
+	wholeLists bool
+	out        []FieldChange
 }
 
 func (d *differ) compare(at object.Path, before, after any) {
@@ -93,7 +95,7 @@ func (d *differ) compare(at object.Path, before, after any) {
 	a, isMapA := before.(map[string]any)
 	b, isMapB := after.(map[string]any)
 	if isMapA && isMapB {
-		keys := maps.Clone(a)
+		keys := maps.Collect(maps.All(a))
 		maps.Copy(keys, b)
 		for _, key := range slices.Sorted(maps.Keys(keys)) {
 			d.member(at.Field(key), a, b, key)
@@ -102,7 +104,7 @@ func (d *differ) compare(at object.Path, before, after any) {
 	}
 	listA, isListA := before.([]any)
 	listB, isListB := after.([]any)
-	if isListA && isListB && d.lists(at, listA, listB) {
+	if isListA && isListB && !d.wholeLists && d.lists(at, listA, listB) {
 		return
 	}
 	d.add(at, FieldChange{}, before, after)

@@ -1,7 +1,8 @@
 // Package preview computes what files would change in a cluster if they were applied: for each instance
 // what is created, changed, replaced, deleted, orphaned and refused, in which order, and what cannot be
-// said yet. It compares states of objects that a simulation of the controllers has found (package
-// simulation), and prints them as text, Markdown or JSON. Values of Secrets are hidden.
+// said yet; or what a takeover from another engine would change. It compares states of objects that a
+// simulation of the controllers has found (package simulation), and prints them as text, Markdown or JSON.
+// Values of Secrets are hidden.
 // See docs/design/0016-the-controllers-without-effect.md.
 //
 // Pure: it decides from values alone.
@@ -31,9 +32,12 @@ type Object struct {
 	Order uint64
 	// Reconciled says that the controllers reconcile the object, rather than only compose it.
 	Reconciled bool
+	// Own says that the object belongs to Espalier's installation: it is not counted, and listed only if it changes.
+	Own bool
 }
 
-func (o Object) any() *unstructured.Unstructured {
+// Latest is the object as it would be, or as it is if it would be gone.
+func (o Object) Latest() *unstructured.Unstructured {
 	if o.After != nil {
 		return o.After
 	}
@@ -54,6 +58,9 @@ type Input struct {
 	Notes []string
 	// Incomplete says that the controllers were still busy when the time was over.
 	Incomplete bool
+	// Records says that the plan also compares what engines record on objects: field managers, owner references, finalizers,
+	// all labels and annotations, and the status. It lists objects that would not change, and problems that existed before.
+	Records bool
 }
 
 // Action is what would happen to an object.
@@ -66,7 +73,7 @@ const (
 	Replace Action = "Replace" // deleted, and created again under the same name
 	Delete  Action = "Delete"
 	Orphan  Action = "Orphan" // it stays, and no longer belongs to its instance
-	Keep    Action = "Keep"   // the object itself would not change; only for instances
+	Keep    Action = "Keep"   // the object itself would not change; only for instances, unless records are compared
 )
 
 // Ref names an object.
@@ -96,6 +103,8 @@ type ObjectChange struct {
 	Fields []FieldChange `json:"fields,omitempty"`
 	// Records says that Espalier's own records on the object would change too, or alone.
 	Records bool `json:"records,omitempty"`
+	// Own says that the object belongs to Espalier's installation.
+	Own bool `json:"own,omitempty"`
 }
 
 // Wait is a node of which nothing more can be said now: it waits for what the simulation does not do,
@@ -113,7 +122,12 @@ type Instance struct {
 	Waits   []Wait         `json:"waits,omitempty"`
 }
 
-// Plan is what files would change.
+// IsUnchanged says that nothing would happen to the instance and to its objects.
+func (i Instance) IsUnchanged() bool {
+	return i.Action == Keep && len(i.Waits) == 0 && !slices.ContainsFunc(i.Objects, func(o ObjectChange) bool { return o.Action != Keep })
+}
+
+// Plan is what would change.
 type Plan struct {
 	// Objects belong to no instance: definitions, and what they lead to.
 	Objects   []ObjectChange `json:"objects,omitempty"`
@@ -134,7 +148,10 @@ type Summary struct {
 	Deleted   int `json:"deleted"`
 	Orphaned  int `json:"orphaned"`
 	Waiting   int `json:"waiting"`
-	Problems  int `json:"problems"`
+	// Unchanged are counted only if records are compared.
+	Unchanged int `json:"unchanged,omitempty"`
+	// Problems are those that did not exist before.
+	Problems int `json:"problems"`
 }
 
 // IsEmpty says that nothing would change, and that there are no problems.
@@ -157,13 +174,16 @@ func New(in Input) Plan {
 		i := b.instances[key]
 		slices.SortStableFunc(i.Objects, b.compare)
 		i.Waits = waitsOf(in.Decisions[key])
-		if i.Action == Keep && len(i.Objects) == 0 && len(i.Waits) == 0 {
+		if i.IsUnchanged() && !in.Records {
 			continue // only its status would change
 		}
 		p.Instances = append(p.Instances, *i)
 	}
 	p.Problems = b.problems()
 	p.Summary = p.summarize()
+	if !in.Records {
+		p.Summary.Unchanged = 0
+	}
 	return p
 }
 
@@ -221,26 +241,20 @@ func (b *builder) noteOwners() {
 	}
 }
 
-// add adds an object to the plan, unless nothing about it would change.
+// add adds an object to the plan, unless nothing about it would change and only changes are listed.
 func (b *builder) add(o Object) {
-	key := object.KeyOf(o.any())
-	change, changes := b.describe(o)
-	b.layers[change.Ref] = inventory.Layer(o.any())
+	key := object.KeyOf(o.Latest())
+	change := b.describe(o)
+	b.layers[change.Ref] = inventory.Layer(o.Latest())
 	owner, hasOwner := b.ownerOf(o)
-	if b.isInstance(o) {
+	isInstance, lists := b.isInstance(o), change.Action != Keep || b.in.Records && !o.Own
+	if isInstance {
 		i := b.instance(key)
 		i.Action, i.Fields, i.Records = change.Action, change.Fields, change.Records
-		if hasOwner && changes {
-			i := b.instance(owner)
-			i.Objects = append(i.Objects, change)
-		}
-		if !changes {
-			i.Action = Keep
-		}
-		return
+		lists = lists && hasOwner && !b.in.Records
 	}
 	switch {
-	case !changes:
+	case !lists:
 	case hasOwner:
 		i := b.instance(owner)
 		i.Objects = append(i.Objects, change)
@@ -273,16 +287,15 @@ func (b *builder) ownerOf(o Object) (owner object.Key, found bool) {
 }
 
 func (b *builder) isInstance(o Object) bool {
-	_, decided := b.in.Decisions[object.KeyOf(o.any())]
-	return decided || inventory.IsInstance(o.any())
+	_, decided := b.in.Decisions[object.KeyOf(o.Latest())]
+	return decided || inventory.IsInstance(o.Latest()) || b.in.Records && o.Before != nil && inventory.IsInstance(o.Before)
 }
 
 // describe compares the states of an object. An object that only its status changes of does not change.
-func (b *builder) describe(o Object) (change ObjectChange, changes bool) {
-	key := object.KeyOf(o.any())
+func (b *builder) describe(o Object) ObjectChange {
+	key := object.KeyOf(o.Latest())
 	at := b.nodes[key]
-	out := ObjectChange{Ref: refTo(key), Node: at.id}
-	hides := b.mask.of(o.any(), at.sensitive)
+	out := ObjectChange{Ref: refTo(key), Node: at.id, Own: o.Own}
 	switch {
 	case o.Before == nil:
 		out.Action = Create
@@ -290,16 +303,27 @@ func (b *builder) describe(o Object) (change ObjectChange, changes bool) {
 		out.Action = Delete
 	case o.Before.GetUID() != o.After.GetUID():
 		out.Action = Replace
-		out.Fields, _ = diff(o.Before, o.After, hides)
+		out.Fields, _ = b.diff(o, at.sensitive)
 	default:
-		out.Action = Change
-		if isOrphaned(o) {
+		out.Fields, out.Records = b.diff(o, at.sensitive)
+		switch {
+		case len(out.Fields) == 0 && !out.Records:
+			out.Action = Keep
+		case !b.in.Records && isOrphaned(o):
 			out.Action = Orphan
+		default:
+			out.Action = Change
 		}
-		out.Fields, out.Records = diff(o.Before, o.After, hides)
-		return out, len(out.Fields) > 0 || out.Records
 	}
-	return out, true
+	return out
+}
+
+// diff compares the states of an object that exists in both.
+func (b *builder) diff(o Object, sensitive bool) (fields []FieldChange, records bool) {
+	if b.in.Records {
+		return diffRecords(o.Before, o.After), false
+	}
+	return diff(o.Before, o.After, b.mask.of(o.Latest(), sensitive))
 }
 
 // isOrphaned says whether an object would no longer belong to its instance.
@@ -329,10 +353,10 @@ func waitsOf(p plan.Plan) []Wait {
 }
 
 func (p Plan) summarize() Summary {
-	s := Summary{Instances: len(p.Instances), Problems: len(p.Problems)}
+	s := Summary{Instances: len(p.Instances), Problems: len(p.problemsThatAre(false))}
 	counted := map[Ref]bool{} // a nested instance is in two places
 	count := func(o ObjectChange) {
-		if counted[o.Ref] {
+		if counted[o.Ref] || o.Own {
 			return
 		}
 		counted[o.Ref] = true
@@ -348,6 +372,7 @@ func (p Plan) summarize() Summary {
 		case Orphan:
 			s.Orphaned++
 		case Keep:
+			s.Unchanged++
 		}
 	}
 	for _, o := range p.Objects {

@@ -125,6 +125,31 @@ func TestPlansAreReadable(t *testing.T) {
 	golden.Compare(t, "testdata/plan.yaml", golden.YAML(t, p))
 }
 
+func TestObjectsThatChangeAlikeAreListedAsOne(t *testing.T) {
+	t.Parallel()
+	w := &world{t: t}
+	for _, one := range []struct{ name, image string }{{"a", "2"}, {"b", "2"}, {"c", "3"}, {"d", "2"}} {
+		const head = "{apiVersion: v1, kind: Pod, metadata: {name: %s, uid: x}, spec: {image: %q}}"
+		w.add(fmt.Sprintf(head, one.name, "1"), fmt.Sprintf(head, one.name, one.image))
+	}
+	w.add("", "{apiVersion: v1, kind: Pod, metadata: {name: e}}")
+	w.add("", "{apiVersion: v1, kind: Pod, metadata: {name: f}}")
+	const want = `~ Pod a, Pod b: change
+    spec.image: "1" → "2"
+~ Pod c: change
+    spec.image: "1" → "3"
+~ Pod d: change
+    spec.image: "1" → "2"
++ Pod e: create
++ Pod f: create
+
+Plan: 2 created, 4 changed. Nothing was written.
+`
+	if diff := cmp.Diff(want, New(w.Input).Text(80)); diff != "" {
+		t.Errorf("(-want +got):\n%s", diff)
+	}
+}
+
 // TestEveryErrorOfADefinitionIsListed is about a definition with more errors than a message of another problem has room for.
 func TestEveryErrorOfADefinitionIsListed(t *testing.T) {
 	var all []string

@@ -131,7 +131,9 @@ func (b *builder) problems() []Problem {
 			continue
 		}
 		for _, p := range ProblemsOf(o.Before, o.After) {
-			if p.Known = p.Known && !hasOtherErrors(o.Before, p); !p.Known && !(p.Reason == string(plan.NotReady) && b.writes(object.KeyOf(o.After), p.node)) {
+			p.Known = p.Known && !hasOtherErrors(o.Before, p)
+			isWritten := p.Reason == string(plan.NotReady) && b.writes(object.KeyOf(o.After), p.node)
+			if b.in.Records || !p.Known && !isWritten {
 				out = append(out, p)
 			}
 		}

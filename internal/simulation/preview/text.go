@@ -3,6 +3,7 @@ package preview
 import (
 	"encoding/json"
 	"fmt"
+	"reflect"
 	"slices"
 	"strings"
 
@@ -19,12 +20,16 @@ const (
 	maxAlikeNames = 5
 )
 
+// IncompleteText says what to do about an incomplete plan.
+const IncompleteText = "The plan is incomplete: the controllers were still busy at the timeout. Raise --wait."
+
 // Text returns the plan as text, in lines of at most width characters unless a word is longer.
-func (p Plan) Text(width int) string {
+func (p Plan) Text(width int) string { return p.TextWith(p.sentences(), width) }
+
+// TextWith returns the plan as text with other sentences at its end.
+func (p Plan) TextWith(sentences []string, width int) string {
 	var b strings.Builder
-	for _, o := range p.Objects {
-		writeObject(&b, "", o, width)
-	}
+	writeObjects(&b, "", p.Objects, width)
 	for _, g := range p.groups() {
 		if b.Len() > 0 {
 			b.WriteString("\n")
@@ -34,23 +39,35 @@ func (p Plan) Text(width int) string {
 	if len(p.Objects)+len(p.Instances) > 0 {
 		b.WriteString("\n")
 	}
-	if len(p.Problems) > 0 {
-		b.WriteString("Problems:\n")
-		for _, one := range p.Problems {
-			one.write(&b, width)
-			if one.Remedy != "" {
-				diag.WrapHanging(&b, "    to do: ", strings.Fields(one.Remedy), width)
-			}
-		}
-		b.WriteString("\n")
-	}
+	p.writeProblems(&b, "Problems:", false, width)
+	p.writeProblems(&b, "Problems that existed before:", true, width)
 	for _, note := range p.Notes {
 		diag.WrapHanging(&b, "note: ", strings.Fields(note), width)
 	}
-	for _, sentence := range p.sentences() {
+	for _, sentence := range sentences {
 		diag.WrapHanging(&b, "", strings.Fields(sentence), width)
 	}
 	return b.String()
+}
+
+// problemsThatAre returns the problems that existed before, or the others.
+func (p Plan) problemsThatAre(known bool) []Problem {
+	return slices.DeleteFunc(slices.Clone(p.Problems), func(one Problem) bool { return one.Known != known })
+}
+
+func (p Plan) writeProblems(b *strings.Builder, title string, known bool, width int) {
+	shown := p.problemsThatAre(known)
+	if len(shown) == 0 {
+		return
+	}
+	b.WriteString(title + "\n")
+	for _, one := range shown {
+		one.write(b, width)
+		if one.Remedy != "" {
+			diag.WrapHanging(b, "    to do: ", strings.Fields(one.Remedy), width)
+		}
+	}
+	b.WriteString("\n")
 }
 
 // String returns the problem as text: in one line, unless its message has several.
@@ -83,7 +100,7 @@ func (p Problem) MessageLines() []string { return strings.Split(p.Message, "\n")
 func (p Plan) sentences() []string {
 	var out []string
 	if p.Incomplete {
-		out = append(out, "The plan is incomplete: the controllers were still busy at the timeout. Raise --wait.")
+		out = append(out, IncompleteText)
 	}
 	switch {
 	case p.IsEmpty() && p.Incomplete:
@@ -91,12 +108,26 @@ func (p Plan) sentences() []string {
 	case p.IsEmpty():
 		return append(out, "Nothing would change.")
 	}
-	s := p.Summary
+	out = append(out, "Plan: "+p.Summary.String()+". Nothing was written.")
+	if invalid := p.invalidNames(); len(invalid) == 1 {
+		out = append(out, invalid[0]+" has errors and would not be served.")
+	} else if len(invalid) > 1 {
+		out = append(out, fmt.Sprintf("%d definitions have errors and would not be served: %s.", len(invalid), strings.Join(invalid, ", ")))
+	}
+	if p.Summary.Waiting > 0 {
+		out = append(out, "What nodes that wait would do can be planned once the others are ready.")
+	}
+	return out
+}
+
+// String returns the counts that are not zero.
+func (s Summary) String() string {
 	var parts []string
 	for _, c := range []struct {
 		n    int
 		text string
-	}{{s.Created, "created"}, {s.Changed, "changed"}, {s.Replaced, "replaced"}, {s.Deleted, "deleted"}, {s.Orphaned, "orphaned"}} {
+	}{{s.Created, "created"}, {s.Changed, "changed"}, {s.Replaced, "replaced"}, {s.Deleted, "deleted"}, {s.Orphaned, "orphaned"},
+		{s.Unchanged, "unchanged"}} {
 		if c.n > 0 {
 			parts = append(parts, fmt.Sprintf("%d %s", c.n, c.text))
 		}
@@ -104,23 +135,14 @@ func (p Plan) sentences() []string {
 	if len(parts) == 0 {
 		parts = append(parts, "nothing changes")
 	}
-	text := fmt.Sprintf("Plan: %s", strings.Join(parts, ", "))
+	text := strings.Join(parts, ", ")
 	if s.Instances > 0 {
-		text += fmt.Sprintf("; %s", diag.Counted(s.Instances, "instance", "instances"))
+		text += "; " + diag.Counted(s.Instances, "instance", "instances")
 	}
 	if s.Problems > 0 {
-		text += fmt.Sprintf("; %s", diag.Counted(s.Problems, "problem", "problems"))
+		text += "; " + diag.Counted(s.Problems, "problem", "problems")
 	}
-	out = append(out, text+". Nothing was written.")
-	if invalid := p.invalidNames(); len(invalid) == 1 {
-		out = append(out, invalid[0]+" has errors and would not be served.")
-	} else if len(invalid) > 1 {
-		out = append(out, fmt.Sprintf("%d definitions have errors and would not be served: %s.", len(invalid), strings.Join(invalid, ", ")))
-	}
-	if s.Waiting > 0 {
-		out = append(out, "What nodes that wait would do can be planned once the others are ready.")
-	}
-	return out
+	return text
 }
 
 // invalidNames are the definitions with errors.
@@ -172,7 +194,11 @@ func (i Instance) fingerprint() string {
 }
 
 func (g *group) write(b *strings.Builder, width int) {
-	writeObject(b, "", g.ObjectChange, width)
+	if g.Action == Keep && !g.IsUnchanged() {
+		diag.WrapHanging(b, "  ", strings.Fields(g.String()), width) // what changes are its objects
+	} else {
+		writeObjects(b, "", []ObjectChange{g.ObjectChange}, width)
+	}
 	if len(g.others) > 0 {
 		names := make([]string, 0, maxAlikeNames)
 		for _, o := range g.others[:min(len(g.others), maxAlikeNames)] {
@@ -184,9 +210,7 @@ func (g *group) write(b *strings.Builder, width int) {
 		}
 		diag.WrapHanging(b, "  ", strings.Fields(text), width)
 	}
-	for _, o := range g.Objects {
-		writeObject(b, "  ", o, width)
-	}
+	writeObjects(b, "  ", g.Objects, width)
 	for _, w := range g.Waits {
 		diag.WrapHanging(b, "  ? ", strings.Fields(w.Node+": not known yet: it "+w.Message), width)
 	}
@@ -197,20 +221,40 @@ var signs = map[Action]string{Create: "+", Change: "~", Replace: "±", Delete: "
 
 // actionTexts say in words what would happen to an object.
 var actionTexts = map[Action]string{Create: "create", Change: "change", Replace: "replace: delete and create again", Delete: "delete",
-	Orphan: "orphan: it stays, and belongs to the instance no longer", Keep: "unchanged itself"}
+	Orphan: "orphan: it stays, and belongs to the instance no longer", Keep: "unchanged"}
 
-func writeObject(b *strings.Builder, indent string, o ObjectChange, width int) {
-	text := o.String()
-	if o.Node != "" {
-		text += " (" + o.Node + ")"
+// writeObjects writes objects. Those that follow each other and change alike are written as one.
+func writeObjects(b *strings.Builder, indent string, all []ObjectChange, width int) {
+	for len(all) > 0 {
+		n := 1
+		for n < len(all) && all[n].isAlike(all[0]) {
+			n++
+		}
+		writeAlike(b, indent, all[:n], width)
+		all = all[n:]
 	}
-	if o.Action != Keep {
-		text += ": " + actionTexts[o.Action]
+}
+
+// isAlike says whether two objects change in the same fields to the same values, or do not change.
+func (o ObjectChange) isAlike(other ObjectChange) bool {
+	return o.Action == other.Action && (len(o.Fields) > 0 || o.Action == Keep) && reflect.DeepEqual(o.Fields, other.Fields)
+}
+
+func writeAlike(b *strings.Builder, indent string, alike []ObjectChange, width int) {
+	names := make([]string, len(alike))
+	for i, o := range alike {
+		text := o.String()
+		if o.Node != "" {
+			text += " (" + o.Node + ")"
+		}
+		names[i] = strings.ReplaceAll(text, " ", "\u00a0") // no line break within a name
 	}
+	o := alike[0]
+	text := strings.Join(names, ", ") + ": " + actionTexts[o.Action]
 	if o.Action == Change && len(o.Fields) == 0 {
 		text += ": only records of Espalier"
 	}
-	diag.WrapHanging(b, indent+signs[o.Action]+" ", strings.Fields(text), width)
+	diag.WrapHanging(b, indent+signs[o.Action]+" ", strings.Split(text, " "), width)
 	for _, f := range o.Fields[:min(len(o.Fields), maxFieldLines)] {
 		diag.WrapHanging(b, indent+"    ", strings.Fields(f.String()), width)
 	}
@@ -237,7 +281,7 @@ func (f FieldChange) String() string {
 }
 
 func shortened(value json.RawMessage) string {
-	return diag.TruncateMiddle(string(value), maxValueLength)
+	return diag.TruncateMiddle(managerDigest.ReplaceAllString(string(value), "$1…"), maxValueLength)
 }
 
 // Markdown returns the plan in Markdown, for a comment on a pull request.
@@ -275,9 +319,7 @@ func (p Plan) Markdown() string {
 // changesText is the list of changes alone, in lines as long as they come.
 func (p Plan) changesText() string {
 	var b strings.Builder
-	for _, o := range p.Objects {
-		writeObject(&b, "", o, 0)
-	}
+	writeObjects(&b, "", p.Objects, 0)
 	for _, g := range p.groups() {
 		g.write(&b, 0)
 	}

@@ -1,6 +1,6 @@
 // Package migrate runs takeovers on a cluster: it simulates the controllers for a plan, and
 // gives objects back to the engine that they were taken over from. Package takeover decides what
-// to write and how to report it.
+// to write, and reports it.
 // See docs/design/0016-the-controllers-without-effect.md and 0020-beside-other-engines.md.
 package migrate
 
@@ -31,6 +31,7 @@ import (
 	"github.com/espalier-dev/espalier/internal/migration/takeover"
 	"github.com/espalier-dev/espalier/internal/object"
 	"github.com/espalier-dev/espalier/internal/serving/install"
+	"github.com/espalier-dev/espalier/internal/simulation/preview"
 )
 
 // ReleaseOptions configure a release.
@@ -44,7 +45,7 @@ type ReleaseOptions struct {
 	Lease string
 	Now   func() time.Time
 	// Each is called for each object, with its state before and after.
-	Each func(takeover.Observed)
+	Each func(preview.Object)
 }
 
 // RunningError is returned while the controllers run, since they would take the objects over again.
@@ -314,7 +315,7 @@ func (r *releaser) release(ctx context.Context, o *unstructured.Unstructured, wi
 	for range attempts {
 		next, changed := takeover.Released(o, r.Engine)
 		if !changed {
-			r.Each(takeover.Observed{Before: before, After: o})
+			r.Each(preview.Object{Before: before, After: o})
 			return nil
 		}
 		body, err := takeover.Patch(o, next)
@@ -326,7 +327,7 @@ func (r *releaser) release(ctx context.Context, o *unstructured.Unstructured, wi
 			if r.DryRun && cleaned != before {
 				answer.Object["status"] = cleaned.Object["status"]
 			}
-			r.Each(takeover.Observed{Before: before, After: answer})
+			r.Each(preview.Object{Before: before, After: answer})
 			return nil
 		}
 		if o, err = afterConflict(ctx, at, o, err); err != nil || o == nil {
@@ -360,7 +361,7 @@ func (r *releaser) restore(ctx context.Context, o *unstructured.Unstructured) er
 		}
 		answer, err := r.client.Resource(crdResource).Patch(ctx, o.GetName(), types.JSONPatchType, body, options)
 		if err == nil {
-			r.Each(takeover.Observed{Before: o, After: answer})
+			r.Each(preview.Object{Before: o, After: answer})
 			return nil
 		}
 		if o, err = afterConflict(ctx, r.client.Resource(crdResource), o, err); err != nil || o == nil {

@@ -12,8 +12,8 @@ import (
 	"k8s.io/apimachinery/pkg/runtime/schema"
 
 	"github.com/espalier-dev/espalier/internal/instance/managedfields"
-	"github.com/espalier-dev/espalier/internal/migration/takeover"
 	"github.com/espalier-dev/espalier/internal/object"
+	"github.com/espalier-dev/espalier/internal/simulation/preview"
 	"github.com/espalier-dev/espalier/internal/testkit/fakekube"
 )
 
@@ -56,7 +56,7 @@ func release(t *testing.T, c *fakekube.Cluster, edits ...func(*ReleaseOptions)) 
 	t.Helper()
 	o := ReleaseOptions{
 		Engine: managedfields.KRO, Lease: "espalier", Now: func() time.Time { return time.Unix(1000, 0) },
-		Each: func(o takeover.Observed) { looked = append(looked, object.KeyOf(o.After).String()) },
+		Each: func(o preview.Object) { looked = append(looked, object.KeyOf(o.After).String()) },
 	}
 	for _, edit := range edits {
 		edit(&o)

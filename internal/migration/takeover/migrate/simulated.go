@@ -13,11 +13,11 @@ import (
 	pkgv1 "github.com/espalier-dev/espalier/api/pkg/v1"
 	"github.com/espalier-dev/espalier/internal/instance/managedfields"
 	"github.com/espalier-dev/espalier/internal/kube/dryrun"
-	"github.com/espalier-dev/espalier/internal/migration/takeover"
 	"github.com/espalier-dev/espalier/internal/object"
 	"github.com/espalier-dev/espalier/internal/program/functions/packages"
 	"github.com/espalier-dev/espalier/internal/program/server"
 	"github.com/espalier-dev/espalier/internal/simulation"
+	"github.com/espalier-dev/espalier/internal/simulation/preview"
 	"github.com/espalier-dev/espalier/internal/telemetry"
 )
 
@@ -26,7 +26,7 @@ type TakeoverFindings struct {
 	server.Findings
 	// Objects are those that the controllers reconcile, that instances are composed of, and
 	// that would be written.
-	Objects []takeover.Observed
+	Objects []preview.Object
 	// Failed are the errors of the objects whose last reconcile failed.
 	Failed map[object.Key]string
 	// Unsettled reports whether the controllers were still busy at the timeout.
@@ -70,10 +70,10 @@ func PlanTakeover(ctx context.Context, o server.ManagerOptions, timeout time.Dur
 	if err != nil {
 		return out, fmt.Errorf("connect to the API server: %w", err)
 	}
-	takeover := Simulation{
+	run := Simulation{
 		Simulation: simulation.Simulation{Controllers: simulation.Controlled{Controllers: c}, Overlay: overlay}, Served: c.Engine.Kinds, Client: reads, Caches: c.Hub, Kinds: c.Kinds,
 	}
-	out.Objects, out.Unsettled, err = takeover.Run(ctx, timeout)
+	out.Objects, out.Unsettled, err = run.Run(ctx, timeout)
 	out.Failed = failures.Messages()
 	out.Notes = append(out.Notes, certificatesNotes(ctx, client, c.Functions)...)
 	return out, err

@@ -90,11 +90,7 @@ func TestAPlanOfATakeoverChangesNothing(t *testing.T) {
 		}
 		var objects []string
 		for _, o := range found.Objects {
-			about := o.After
-			if about == nil {
-				about = o.Before
-			}
-			objects = append(objects, object.KeyOf(about).String())
+			objects = append(objects, object.KeyOf(o.Latest()).String())
 		}
 		if !slices.Contains(objects, "ResourceGraphDefinition apps") || found.Unsettled {
 			t.Errorf("the plan has %q, unsettled: %t, failed: %v", objects, found.Unsettled, found.Failed)

@@ -17,9 +17,9 @@ import (
 	"github.com/espalier-dev/espalier/internal/kube"
 	"github.com/espalier-dev/espalier/internal/kube/dryrun"
 	"github.com/espalier-dev/espalier/internal/kube/watch"
-	"github.com/espalier-dev/espalier/internal/migration/takeover"
 	"github.com/espalier-dev/espalier/internal/object"
 	"github.com/espalier-dev/espalier/internal/simulation"
+	"github.com/espalier-dev/espalier/internal/simulation/preview"
 )
 
 // Simulation runs controllers over a cluster without changing it.
@@ -36,7 +36,7 @@ type Simulation struct {
 // Run runs the controllers until they are idle, or for the timeout at most, which makes the
 // result unsettled. It returns the objects that the controllers reconcile or would change, and
 // those that instances are composed of.
-func (s Simulation) Run(ctx context.Context, timeout time.Duration) (objects []takeover.Observed, unsettled bool, err error) {
+func (s Simulation) Run(ctx context.Context, timeout time.Duration) (objects []preview.Object, unsettled bool, err error) {
 	err = s.Simulation.Run(ctx, timeout, func(ctx context.Context, settled bool) (bool, error) {
 		unsettled = !settled
 		var err error
@@ -48,7 +48,7 @@ func (s Simulation) Run(ctx context.Context, timeout time.Duration) (objects []t
 
 // findObserved returns the objects that the controllers reconcile or change, and those that
 // instances are composed of.
-func (s Simulation) findObserved(ctx context.Context) ([]takeover.Observed, error) {
+func (s Simulation) findObserved(ctx context.Context) ([]preview.Object, error) {
 	children := func(gk schema.GroupKind) ([]unstructured.Unstructured, error) {
 		return children(ctx, s.Client, s.Kinds, gk)
 	}
@@ -58,10 +58,10 @@ func (s Simulation) findObserved(ctx context.Context) ([]takeover.Observed, erro
 // observed returns the objects that would be changed, those that are reconciled, and those
 // that instances are composed of, each once.
 func observed(served []*unstructured.Unstructured, changes []dryrun.Change,
-	children func(schema.GroupKind) ([]unstructured.Unstructured, error)) ([]takeover.Observed, error) {
+	children func(schema.GroupKind) ([]unstructured.Unstructured, error)) ([]preview.Object, error) {
 	known := map[object.Key]bool{}
-	var out []takeover.Observed
-	add := func(o takeover.Observed, key object.Key) {
+	var out []preview.Object
+	add := func(o preview.Object, key object.Key) {
 		if !known[key] {
 			known[key] = true
 			out = append(out, o)
@@ -72,20 +72,18 @@ func observed(served []*unstructured.Unstructured, changes []dryrun.Change,
 		isServed[object.KeyOf(o)] = true
 	}
 	for _, change := range changes {
-		o := change.After
-		if o == nil {
-			o = change.Before
-		}
-		key := object.KeyOf(o)
+		o := preview.Object{Before: change.Before, After: change.After, Deletion: change.Deletion}
+		key := object.KeyOf(o.Latest())
+		o.Reconciled = isServed[key]
 		if key.Kind == "Secret" && key.Name == v1alpha1.SigningKeySecret {
 			continue // the controllers create another key, and the plan shows none
 		}
-		add(takeover.Observed{Before: change.Before, After: change.After, Deletion: change.Deletion, Served: isServed[key]}, key)
+		add(o, key)
 	}
 	kinds, ids := map[schema.GroupKind]bool{}, map[string]bool{}
 	for _, o := range served {
 		ids[inventory.ApplySetID(object.KeyOf(o))] = true
-		add(takeover.Observed{Before: o, After: o, Served: true}, object.KeyOf(o))
+		add(preview.Object{Before: o, After: o, Reconciled: true}, object.KeyOf(o))
 		for _, gk := range inventory.Read(o).GroupKinds() {
 			kinds[gk] = true
 		}
@@ -97,7 +95,7 @@ func observed(served []*unstructured.Unstructured, changes []dryrun.Change,
 		}
 		for i := range found {
 			if c := &found[i]; ids[c.GetLabels()[v1alpha1.ApplySetPartOfLabel]] {
-				add(takeover.Observed{Before: c, After: c}, object.KeyOf(c))
+				add(preview.Object{Before: c, After: c}, object.KeyOf(c))
 			}
 		}
 	}

@@ -71,17 +71,13 @@ func TestObservedAreInstancesChildrenAndChanges(t *testing.T) {
 		t.Fatal(err)
 	}
 	type row struct {
-		Name             string
-		Before, After    bool
-		Served, Deletion bool
+		Name                 string
+		Before, After        bool
+		Reconciled, Deletion bool
 	}
 	var got []row
 	for _, o := range out {
-		latest := o.After
-		if latest == nil {
-			latest = o.Before
-		}
-		got = append(got, row{object.KeyOf(latest).String(), o.Before != nil, o.After != nil, o.Served, o.Deletion})
+		got = append(got, row{object.KeyOf(o.Latest()).String(), o.Before != nil, o.After != nil, o.Reconciled, o.Deletion})
 	}
 	want := []row{
 		{"App prod/web", true, true, true, true}, {"Secret prod/new", false, true, false, false},
