@@ -8,7 +8,6 @@ import (
 	sdk "github.com/aws/aws-sdk-go-v2/service/cloudcontrol"
 	"github.com/aws/aws-sdk-go-v2/service/resourcegroupstaggingapi"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
-	"k8s.io/apimachinery/pkg/runtime/schema"
 
 	"github.com/espalier-dev/espalier/providers/aws/account"
 	"github.com/espalier-dev/espalier/providers/aws/cloudcontrol"
@@ -48,15 +47,9 @@ func newProvider(o Options) (managed.Provider, *metrics.Metrics) {
 	shared.metrics = metrics.New(shared.limits)
 	o.Account.Metrics = shared.metrics
 	shared.connector = account.New(o.Account)
-	return managed.Provider{
-		Name: "aws",
-		CRDs: v1alpha1.CRDs,
-		Configs: []schema.GroupVersionKind{
-			v1alpha1.GroupVersion.WithKind(v1alpha1.ClusterProviderConfigKind), v1alpha1.GroupVersion.WithKind(v1alpha1.ProviderConfigKind),
-		},
-		Catalog:     &types{options: o, accounts: shared},
-		Activations: v1alpha1.GroupVersion.WithKind(v1alpha1.ResourceTypeActivationKind),
-	}, shared.metrics
+	p := v1alpha1.Provider()
+	p.Catalog = &types{options: o, accounts: shared}
+	return p, shared.metrics
 }
 
 func (a *accounts) connect(ctx context.Context, objects managed.Objects, m *unstructured.Unstructured, typeName string) (*cloudcontrol.Account, error) {

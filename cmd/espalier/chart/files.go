@@ -15,7 +15,7 @@ import (
 	"github.com/espalier-dev/espalier/internal/program/server"
 	"github.com/espalier-dev/espalier/internal/program/webhook"
 	"github.com/espalier-dev/espalier/internal/serving/admission"
-	"github.com/espalier-dev/espalier/providers/aws"
+	aws "github.com/espalier-dev/espalier/providers/aws/v1alpha1"
 	"github.com/espalier-dev/espalier/providers/postgresql"
 	"github.com/espalier-dev/espalier/sdk/managed"
 )
@@ -98,7 +98,7 @@ func permissions() (map[string]grants, error) {
 	out["webhookSecret"] = rules(beside(stored, mounted))
 	provider := minimal.Options
 	for name, p := range map[string]managed.Provider{
-		"aws": aws.Provider(aws.Options{}), "postgresql": postgresql.Provider(postgresql.Options{}),
+		"aws": aws.Provider(), "postgresql": postgresql.Provider(postgresql.Options{}),
 	} {
 		needs, err := server.ProviderNeeds(p, provider)
 		if err != nil {

@@ -18,7 +18,6 @@ import (
 
 	"github.com/espalier-dev/espalier/internal/diag"
 	"github.com/espalier-dev/espalier/providers/aws/catalog"
-	"github.com/espalier-dev/espalier/providers/aws/hook"
 	"github.com/espalier-dev/espalier/providers/aws/naming"
 	"github.com/espalier-dev/espalier/providers/aws/policy"
 	"github.com/espalier-dev/espalier/providers/aws/resourcetype"
@@ -56,10 +55,7 @@ func newAWSPolicy() *cobra.Command {
 				}
 				types = append(types, t)
 			}
-			policies := policy.For(types, func(name string) policy.Hooks {
-				hooks := hook.For(name)
-				return policy.Hooks{Permissions: hooks.Permissions, Handler: hooks.Handler != nil}
-			})
+			policies := policy.For(types)
 			if err := writePolicies(cmd.OutOrStdout(), policies.Documents, directory); err != nil {
 				return err
 			}

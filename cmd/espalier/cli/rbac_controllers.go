@@ -7,6 +7,7 @@ import (
 
 	"github.com/espalier-dev/espalier/internal/kube/rbac"
 	"github.com/espalier-dev/espalier/internal/program/server"
+	aws "github.com/espalier-dev/espalier/providers/aws/v1alpha1"
 )
 
 // programFlags are the options of run that change which permissions the controllers need.
@@ -61,8 +62,14 @@ func (c configuration) needs(to []rbacv1.Subject) ([]rbac.Permission, error) {
 		return nil, err
 	}
 	options.Name = programName
-	if options.Providers, err = c.providers(); err != nil {
+	if c.AWS.Enabled {
+		c.AWS.Enabled = false // its permissions do not need AWS's SDK
+		options.Providers = append(options.Providers, aws.Provider())
+	}
+	others, err := c.providers()
+	if err != nil {
 		return nil, err
 	}
+	options.Providers = append(options.Providers, others...)
 	return server.Needs(options)
 }

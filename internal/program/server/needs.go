@@ -63,7 +63,7 @@ func ProviderNeeds(p managed.Provider, o manager.Options) ([]rbac.Permission, er
 	return rbac.ProviderPermissions(rbac.ControllerOptions{
 		Lease: rbac.Object{Namespace: o.LeaderElectionNamespace, Name: manager.LeaseName(p.Name)}, Sharded: !o.Shard.All(), Managed: served,
 		MetricsSecure: o.MetricsSecure,
-		Catalogs:      p.Catalog != nil,
+		Catalogs:      p.Activations.Kind != "",
 	}), nil
 }
 

@@ -7,6 +7,7 @@ import (
 	"testing/fstest"
 
 	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
+	"k8s.io/apimachinery/pkg/runtime/schema"
 	"sigs.k8s.io/yaml"
 
 	"github.com/espalier-dev/espalier/api/apiextensions"
@@ -117,7 +118,7 @@ func (groups) Groups() []string { return []string{"net.example.org"} }
 
 // TestNeedsIncludeTheGroupsOfACatalog runs a provider with a catalog inside and on its own.
 func TestNeedsIncludeTheGroupsOfACatalog(t *testing.T) {
-	provider := managed.Provider{Name: "things", CRDs: fstest.MapFS{}, Catalog: groups{}}
+	provider := managed.Provider{Name: "things", CRDs: fstest.MapFS{}, Catalog: groups{}, Activations: schema.GroupVersionKind{Kind: "Activation"}}
 	inside, err := server.Needs(server.ManagerOptions{Providers: []managed.Provider{provider}})
 	if err != nil {
 		t.Fatal(err)

@@ -13,20 +13,12 @@ import (
 	"github.com/espalier-dev/espalier/providers/aws/model"
 )
 
-// These permissions are for the calls, and for what DocumentDB does with the caller's permissions: it creates its role
-// in the account, uses KMS keys, and creates the secret of a managed password.
-var docDBClusterPermissions = []string{
-	"iam:CreateServiceLinkedRole", "kms:CreateGrant", "kms:DescribeKey", "rds:AddTagsToResource", "rds:CreateDBCluster", "rds:CreateDBClusterSnapshot",
-	"rds:DeleteDBCluster", "rds:DescribeDBClusterSnapshots", "rds:DescribeDBClusters",
-	"rds:ListTagsForResource", "rds:ModifyDBCluster", "rds:RemoveTagsFromResource", "rds:RestoreDBClusterFromSnapshot",
-	"secretsmanager:CreateSecret", "secretsmanager:TagResource",
-}
-
 // docDBClusters handles AWS::DocDB::DBCluster. Its calls return while the cluster is being created, changed or deleted;
 // the property Status says so.
 //
 // The API has no token for creations. There is at most one cluster of a name, and its tags, which are set by its
-// creation, name its owner.
+// creation, name its owner. The permissions in its schema include what DocumentDB does with those of the caller: it
+// creates its role in the account, uses KMS keys, and creates the secret of a managed password.
 type docDBClusters struct{}
 
 type docDBCluster struct {

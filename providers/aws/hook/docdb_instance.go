@@ -10,11 +10,6 @@ import (
 	"github.com/aws/aws-sdk-go-v2/service/docdb/types"
 )
 
-var docDBInstancePermissions = []string{
-	"rds:AddTagsToResource", "rds:CreateDBInstance", "rds:DeleteDBInstance", "rds:DescribeDBInstances", "rds:ListTagsForResource", "rds:ModifyDBInstance",
-	"rds:RemoveTagsFromResource",
-}
-
 // It handles AWS::DocDB::DBInstance as docDBClusters handles clusters.
 type docDBInstances struct{}
 

@@ -1,6 +1,6 @@
 // Package hook contains what single resource types need beyond the Cloud Control API, one file each: connection
 // details, steps before a deletion, reads of many resources at once, and handlers for types that Cloud Control does not
-// serve. Begin with Hooks and Handler.
+// serve. Package policy has the IAM actions that hooks need. Begin with Hooks and Handler.
 package hook
 
 import (
@@ -73,8 +73,6 @@ type Hooks struct {
 	// Asynchronous: calls of the Handler that change something return before that is done. It is when a read
 	// shows that the resource is not busy any more, or does not exist.
 	Asynchronous bool
-	// Permissions are the IAM actions that the hooks need, beside the actions of the type's handlers in its schema.
-	Permissions []string
 }
 
 // Reader reads the properties of another resource.
@@ -162,41 +160,39 @@ var all = map[string]Hooks{
 	"AWS::DSQL::Cluster":    {Connection: fields("endpoint", "Endpoint")},
 	"AWS::DocDB::DBCluster": {Handler: docDBClusters{}, Asynchronous: true,
 		Connection: fields("endpoint", "Endpoint", "readerEndpoint", "ReadEndpoint", "port", "Port", "username", "MasterUsername", "secretArn",
-			"MasterUserSecretArn"), BeforeDelete: snapshotDocDBCluster, Permissions: docDBClusterPermissions},
-	"AWS::DocDB::DBInstance": {Handler: docDBInstances{}, Asynchronous: true, Connection: fields("endpoint", "Endpoint", "port", "Port"),
-		Permissions: docDBInstancePermissions},
-	"AWS::DocDBElastic::Cluster": {Connection: fields("endpoint", "ClusterEndpoint", "username", "AdminUserName")},
-	"AWS::EC2::InternetGateway":  {ReadMany: readInternetGateways, Permissions: []string{"ec2:DescribeInternetGateways"}},
-	"AWS::EC2::NatGateway":       {ReadMany: readNATGateways, Unread: natGatewayUnread, Permissions: []string{"ec2:DescribeNatGateways"}},
-	"AWS::EC2::NetworkAclEntry":  {Handler: networkACLEntries{}, Permissions: networkACLEntryPermissions},
-	"AWS::EC2::RouteTable":       {ReadMany: readRouteTables, Permissions: []string{"ec2:DescribeRouteTables"}},
-	"AWS::EC2::SecurityGroup": {ReadMany: readSecurityGroups, Normalize: normalizeSecurityGroup,
-		Permissions: []string{"ec2:DescribeSecurityGroups"}},
+			"MasterUserSecretArn"), BeforeDelete: snapshotDocDBCluster},
+	"AWS::DocDB::DBInstance":             {Handler: docDBInstances{}, Asynchronous: true, Connection: fields("endpoint", "Endpoint", "port", "Port")},
+	"AWS::DocDBElastic::Cluster":         {Connection: fields("endpoint", "ClusterEndpoint", "username", "AdminUserName")},
+	"AWS::EC2::InternetGateway":          {ReadMany: readInternetGateways},
+	"AWS::EC2::NatGateway":               {ReadMany: readNATGateways, Unread: natGatewayUnread},
+	"AWS::EC2::NetworkAclEntry":          {Handler: networkACLEntries{}},
+	"AWS::EC2::RouteTable":               {ReadMany: readRouteTables},
+	"AWS::EC2::SecurityGroup":            {ReadMany: readSecurityGroups, Normalize: normalizeSecurityGroup},
 	"AWS::EC2::SecurityGroupEgress":      {Normalize: normalizeRule},
 	"AWS::EC2::SecurityGroupIngress":     {Normalize: normalizeRule},
-	"AWS::EC2::Subnet":                   {ReadMany: readSubnets, Unread: subnetUnread, Permissions: []string{"ec2:DescribeSubnets"}},
-	"AWS::EC2::VPC":                      {ReadMany: readVPCs, Unread: vpcUnread, Permissions: []string{"ec2:DescribeVpcs"}},
-	"AWS::EC2::Volume":                   {BeforeDelete: snapshotVolume, Permissions: volumePermissions},
+	"AWS::EC2::Subnet":                   {ReadMany: readSubnets, Unread: subnetUnread},
+	"AWS::EC2::VPC":                      {ReadMany: readVPCs, Unread: vpcUnread},
+	"AWS::EC2::Volume":                   {BeforeDelete: snapshotVolume},
 	"AWS::ECR::Repository":               {Connection: fields("endpoint", "RepositoryUri", "arn", "Arn")},
 	"AWS::EKS::Cluster":                  {Connection: clusterConnection, Step: stepClusterVersion},
-	"AWS::EKS::Nodegroup":                {Step: stepNodegroupVersion, Permissions: []string{"eks:DescribeCluster"}},
+	"AWS::EKS::Nodegroup":                {Step: stepNodegroupVersion},
 	"AWS::ElastiCache::CacheCluster":     {Connection: cacheClusterConnection},
 	"AWS::ElastiCache::ReplicationGroup": {Connection: replicationGroupConnection},
 	"AWS::ElastiCache::ServerlessCache": {Connection: fields("endpoint", "Endpoint.Address", "port", "Endpoint.Port", "readerEndpoint",
 		"ReaderEndpoint.Address", "readerPort", "ReaderEndpoint.Port")},
-	"AWS::IAM::AccessKey":                   {Handler: accessKeys{}, Permissions: accessKeyPermissions},
-	"AWS::IAM::Role":                        {BeforeDelete: detachRole, Permissions: rolePermissions},
-	"AWS::MSK::Cluster":                     {Connection: fields("arn", "Arn"), ReadConnection: readBrokers, Permissions: []string{"kafka:GetBootstrapBrokers"}},
-	"AWS::MSK::ServerlessCluster":           {Connection: fields("arn", "Arn"), ReadConnection: readBrokers, Permissions: []string{"kafka:GetBootstrapBrokers"}},
+	"AWS::IAM::AccessKey":                   {Handler: accessKeys{}},
+	"AWS::IAM::Role":                        {BeforeDelete: detachRole},
+	"AWS::MSK::Cluster":                     {Connection: fields("arn", "Arn"), ReadConnection: readBrokers},
+	"AWS::MSK::ServerlessCluster":           {Connection: fields("arn", "Arn"), ReadConnection: readBrokers},
 	"AWS::MemoryDB::Cluster":                {Connection: fields("endpoint", "ClusterEndpoint.Address", "port", "ClusterEndpoint.Port", "tls", "TLSEnabled")},
 	"AWS::NeptuneGraph::Graph":              {Connection: fields("endpoint", "Endpoint")},
 	"AWS::Neptune::DBCluster":               {Connection: fields("endpoint", "Endpoint", "readerEndpoint", "ReadEndpoint", "port", "Port")},
 	"AWS::Neptune::DBInstance":              {Connection: fields("endpoint", "Endpoint", "port", "Port")},
 	"AWS::OpenSearchServerless::Collection": {Connection: fields("endpoint", "CollectionEndpoint", "arn", "Arn")},
 	"AWS::OpenSearchService::Domain":        {Connection: domainConnection},
-	"AWS::RDS::DBCluster":                   {Connection: dbClusterConnection, BeforeDelete: snapshotDBCluster, Permissions: dbClusterPermissions},
+	"AWS::RDS::DBCluster":                   {Connection: dbClusterConnection, BeforeDelete: snapshotDBCluster},
 	"AWS::RDS::DBClusterEndpoint":           {Connection: fields("endpoint", "Endpoint")},
-	"AWS::RDS::DBInstance":                  {Connection: dbInstanceConnection, BeforeDelete: snapshotDBInstance, Permissions: dbInstancePermissions},
+	"AWS::RDS::DBInstance":                  {Connection: dbInstanceConnection, BeforeDelete: snapshotDBInstance},
 	"AWS::RDS::DBProxy":                     {Connection: fields("endpoint", "Endpoint")},
 	"AWS::RDS::DBProxyEndpoint":             {Connection: fields("endpoint", "Endpoint")},
 	"AWS::RDS::DBShardGroup":                {Connection: fields("endpoint", "Endpoint")},
@@ -205,7 +201,7 @@ var all = map[string]Hooks{
 		"database", "DBName", "secretArn", "MasterPasswordSecretArn")},
 	"AWS::RedshiftServerless::Workgroup": {Connection: fields("endpoint", "Workgroup.Endpoint.Address", "port", "Workgroup.Endpoint.Port")},
 	"AWS::Redshift::EndpointAccess":      {Connection: fields("endpoint", "Address", "port", "Port")},
-	"AWS::S3::Bucket":                    {Connection: bucketConnection, BeforeDelete: emptyBucket, Permissions: bucketPermissions},
+	"AWS::S3::Bucket":                    {Connection: bucketConnection, BeforeDelete: emptyBucket},
 	"AWS::SNS::Topic":                    {Connection: fields("arn", "TopicArn")},
 	"AWS::SQS::Queue":                    {Connection: fields("endpoint", "QueueUrl", "arn", "Arn")},
 	"AWS::SecretsManager::Secret":        {Connection: fields("arn", "Id")},

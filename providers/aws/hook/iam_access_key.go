@@ -12,8 +12,6 @@ import (
 	"github.com/aws/aws-sdk-go-v2/service/iam/types"
 )
 
-var accessKeyPermissions = []string{"iam:CreateAccessKey", "iam:DeleteAccessKey", "iam:ListAccessKeys", "iam:UpdateAccessKey"}
-
 // accessKeys handles AWS::IAM::AccessKey. The identifier is USER|KEY: requests need both.
 //
 // IAM has no token for CreateAccessKey, and returns the secret once. If the answer is lost, the user has a key with an

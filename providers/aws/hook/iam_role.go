@@ -7,11 +7,6 @@ import (
 	"github.com/aws/aws-sdk-go-v2/service/iam"
 )
 
-var rolePermissions = []string{
-	"iam:DeleteRolePolicy", "iam:DetachRolePolicy", "iam:ListAttachedRolePolicies", "iam:ListInstanceProfilesForRole", "iam:ListRolePolicies",
-	"iam:RemoveRoleFromInstanceProfile",
-}
-
 // detachRole detaches a role from policies and instance profiles, whatever client has attached them, if the managed
 // resource allows it: AWS deletes only roles that nothing is attached to. Each call does a page.
 func detachRole(ctx context.Context, config aws.Config, t Target) (waiting string, err error) {

@@ -14,8 +14,6 @@ import (
 	"github.com/aws/aws-sdk-go-v2/service/ec2/types"
 )
 
-var networkACLEntryPermissions = []string{"ec2:CreateNetworkAclEntry", "ec2:DeleteNetworkAclEntry", "ec2:DescribeNetworkAcls", "ec2:ReplaceNetworkAclEntry"}
-
 // networkACLEntries handles AWS::EC2::NetworkAclEntry. The identifier is ACL|RULE|EGRESS, such as
 // acl-1|100|false: there is at most one entry of a number and direction.
 type networkACLEntries struct{}

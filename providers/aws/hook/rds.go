@@ -24,11 +24,6 @@ func dbClusterConnection(t Target) map[string][]byte {
 		"username", "MasterUsername", "database", "DatabaseName", "secretArn", "MasterUserSecret.SecretArn")
 }
 
-var (
-	dbInstancePermissions = []string{"rds:CreateDBSnapshot", "rds:DescribeDBSnapshots"}
-	dbClusterPermissions  = []string{"rds:CreateDBClusterSnapshot", "rds:DescribeDBClusterSnapshots"}
-)
-
 // clockSkew is how much the clocks of AWS and of the API server may differ.
 const clockSkew = time.Minute
 

@@ -9,8 +9,6 @@ import (
 	"github.com/aws/aws-sdk-go-v2/service/s3/types"
 )
 
-var bucketPermissions = []string{"s3:DeleteObject", "s3:DeleteObjectVersion", "s3:ListBucketVersions"}
-
 // bucketConnection returns the name and the address of a bucket.
 func bucketConnection(t Target) map[string][]byte {
 	out := pick(t.Properties, "bucket", "BucketName", "endpoint", "RegionalDomainName", "arn", "Arn")

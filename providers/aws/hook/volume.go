@@ -9,8 +9,6 @@ import (
 	"github.com/aws/aws-sdk-go-v2/service/ec2/types"
 )
 
-var volumePermissions = []string{"ec2:CreateSnapshot", "ec2:CreateTags", "ec2:DescribeSnapshots"}
-
 // tagFinalSnapshot marks the final snapshot of a volume, which has no name of its own.
 const tagFinalSnapshot = "espalier.dev/final-snapshot"
 

@@ -1,6 +1,5 @@
 // Package policy computes the IAM policies that credentials of a provider configuration need for a set of resource
-// types. The types come in, with what the hooks of each need; policy documents within AWS's limits go out, with notes
-// for the user who attaches them.
+// types. The types come in; policy documents within AWS's limits go out, with notes for the user who attaches them.
 //
 // Pure: it decides from values alone.
 package policy
@@ -13,6 +12,7 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/espalier-dev/espalier/providers/aws/hook/schema"
 	"github.com/espalier-dev/espalier/providers/aws/resourcetype"
 )
 
@@ -59,29 +59,20 @@ type Policies struct {
 	Notes []string
 }
 
-// Hooks are what the hooks of a type do.
-type Hooks struct {
-	// Permissions are the actions that they need.
-	Permissions []string
-	// Handler: they serve the type instead of the Cloud Control API.
-	Handler bool
-}
-
 // Actions may contain wildcards.
 var action = regexp.MustCompile(`^[a-z0-9-]+:[A-Za-z0-9*?]+$`)
 
-// For returns the policies for types: what their handlers need for all verbs, what the hooks of a type need,
-// by its name, and what the provider itself needs. Equal sets of types have equal policies.
-func For(types []*resourcetype.Type, hooks func(typeName string) Hooks) Policies {
+// For returns the policies for types: what their handlers and hooks need, and what the provider itself needs. Equal sets
+// of types have equal policies.
+func For(types []*resourcetype.Type) Policies {
 	var out Policies
 	all := []string{account}
 	unclear := map[string]bool{}
 	for _, t := range types {
-		of := hooks(t.Name)
-		if !of.Handler {
+		if isHandled := slices.Contains(schema.Names(), t.Name); !isHandled {
 			all = append(append(all, cloudControl...), search)
 		}
-		permissions := append(slices.Clone(of.Permissions), t.Tagging.Permissions...)
+		permissions := append(slices.Clone(OfHooks(t.Name)), t.Tagging.Permissions...)
 		for _, handler := range t.Handlers {
 			permissions = append(permissions, handler.Permissions...)
 		}

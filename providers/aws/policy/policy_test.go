@@ -12,7 +12,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/espalier-dev/espalier/providers/aws/catalog"
-	"github.com/espalier-dev/espalier/providers/aws/hook"
+	"github.com/espalier-dev/espalier/providers/aws/hook/schema"
 	"github.com/espalier-dev/espalier/providers/aws/policy"
 	"github.com/espalier-dev/espalier/providers/aws/resourcetype"
 )
@@ -30,13 +30,8 @@ func typesOf(t *testing.T, names ...string) []*resourcetype.Type {
 	return out
 }
 
-func hooks(name string) policy.Hooks {
-	of := hook.For(name)
-	return policy.Hooks{Permissions: of.Permissions, Handler: of.Handler != nil}
-}
-
 func TestATypeWithAHandlerNeedsNoCloudControl(t *testing.T) {
-	for _, d := range policy.For(typesOf(t, hook.Handled()...), hooks).Documents {
+	for _, d := range policy.For(typesOf(t, schema.Names()...)).Documents {
 		if text := d.JSON(); strings.Contains(text, "cloudformation:") || !strings.Contains(text, "sts:GetCallerIdentity") || !strings.Contains(text, "iam:CreateAccessKey") {
 			t.Error(text)
 		}
@@ -46,9 +41,9 @@ func TestATypeWithAHandlerNeedsNoCloudControl(t *testing.T) {
 // TestThePolicyOfACluster compares with testdata/eks.json; UPDATE_GOLDEN=1 writes it.
 func TestThePolicyOfACluster(t *testing.T) {
 	types := typesOf(t, "AWS::EC2::VPC", "AWS::EC2::Subnet", "AWS::EKS::Cluster", "AWS::IAM::Role", "AWS::S3::Bucket")
-	got := policy.For(types, hooks)
+	got := policy.For(types)
 	slices.Reverse(types)
-	if diff := cmp.Diff(got, policy.For(append(types, types[0]), hooks)); diff != "" {
+	if diff := cmp.Diff(got, policy.For(append(types, types[0]))); diff != "" {
 		t.Errorf("the order of types matters: %s", diff)
 	}
 	var text strings.Builder
@@ -74,7 +69,7 @@ func TestThePolicyOfACluster(t *testing.T) {
 }
 
 func TestDocumentsAreWithinTheLimitForAllTypes(t *testing.T) {
-	got := policy.For(typesOf(t, catalog.Names()...), hooks)
+	got := policy.For(typesOf(t, catalog.Names()...))
 	actions := map[string]bool{}
 	for i, d := range got.Documents {
 		raw, err := json.Marshal(d)
@@ -100,11 +95,11 @@ func TestDocumentsAreWithinTheLimitForAllTypes(t *testing.T) {
 }
 
 func TestActionsThatOthersIncludeAreLeftOut(t *testing.T) {
-	one := &resourcetype.Type{Name: "AWS::Test::One", Handlers: map[resourcetype.Verb]resourcetype.Handler{
+	one := &resourcetype.Type{Name: "AWS::Test::One", Tagging: resourcetype.Tagging{Permissions: []string{"ec2:CreateTags"}}, Handlers: map[resourcetype.Verb]resourcetype.Handler{
 		resourcetype.Create: {Permissions: []string{"s3:GetObject", "s3:getobject", "ec2:Describe*", "ec2:DescribeVpcs", " kms:Decrypt,kms:Encrypt ", "not an action!"}},
 		resourcetype.Read:   {Permissions: []string{"s3:GetObject", "ec2:DescribeSubnets"}},
 	}}
-	got := policy.For([]*resourcetype.Type{one}, func(string) policy.Hooks { return policy.Hooks{Permissions: []string{"ec2:CreateTags"}} })
+	got := policy.For([]*resourcetype.Type{one})
 	want := []string{"ec2:CreateTags", "ec2:Describe*", "kms:Decrypt", "kms:Encrypt", "s3:GetObject"}
 	actions := slices.DeleteFunc(got.Documents[0].Statement[0].Action, func(a string) bool {
 		return strings.HasPrefix(a, "cloudformation:") || strings.HasPrefix(a, "sts:") || strings.HasPrefix(a, "tag:")
