@@ -108,7 +108,7 @@ bench-scale: bin/espalier-controlplane ## measure how costs grow with the number
 CLOUD ?=
 
 .PHONY: demo
-demo: programs $(if $(filter aws,$(CLOUD)),testcloud) ## run the demo; with CLOUD=aws on a test cloud with AWS's APIs
+demo: programs $(if $(filter aws,$(CLOUD)),bin/espalier-provider-aws testcloud) ## run the demo; with CLOUD=aws on a test cloud with AWS's APIs
 	bin/espalier demo $(if $(CLOUD),--cloud=$(CLOUD))
 
 .PHONY: testcloud

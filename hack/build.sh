@@ -78,8 +78,8 @@ for program in "$@"; do
 		build_kubernetes "$program"
 		;;
 	espalier-provider-aws)
-		echo "Building bin/$program"
-		$go build -C providers/aws -v -ldflags=-w -o "../../bin/$program" "./cmd/$program" 2>&1 | show_progress
+		echo "Building bin/$program, espalier with AWS's SDK"
+		$go build -C cmd/espalier -v -ldflags=-w -o "../../bin/$program" "./$program" 2>&1 | show_progress
 		;;
 	aws-testcloud)
 		echo "Building bin/$program, AWS's APIs for tests and the demo"

@@ -23,7 +23,7 @@ import (
 
 // programs are the shipped programs, by module.
 var programs = []struct{ module, path string }{
-	{"cmd/espalier", "."},
+	{"cmd/espalier", "./..."},
 	{"controlplane", "./cmd/..."},
 	{"providers/aws", "./..."},
 	{"providers/postgresql", "./..."},

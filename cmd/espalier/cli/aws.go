@@ -19,7 +19,9 @@ func newAWS() *cobra.Command {
 		Short: "Work with resource types of AWS: activate their kinds, and import resources",
 		Long: "Resource types of AWS, such as AWS::EC2::VPC, are kinds of Kubernetes once they are\n" +
 			"activated, such as VPC of ec2.aws.espalier.dev. 'espalier up --aws' and 'espalier\n" +
-			"provider run aws' serve them; docs/aws.md has the first steps.\n\n" + typePatterns,
+			"provider run aws' serve them; docs/aws.md has the first steps. These and 'espalier aws\n" +
+			"import' are run by the program espalier-provider-aws, which contains AWS's SDK: it has\n" +
+			"to be in the directory of espalier, or in PATH.\n\n" + typePatterns,
 		Args: noArguments,
 		RunE: func(cmd *cobra.Command, _ []string) error { return cmd.Help() },
 	}

@@ -6,16 +6,12 @@ import (
 	"slices"
 	"strings"
 
-	"github.com/aws/aws-sdk-go-v2/aws"
-	"github.com/aws/aws-sdk-go-v2/config"
-	"github.com/aws/aws-sdk-go-v2/service/cloudcontrol"
 	"github.com/spf13/cobra"
 	"k8s.io/apimachinery/pkg/util/validation"
 	"sigs.k8s.io/yaml"
 
 	"github.com/espalier-dev/espalier/internal/diag"
 	"github.com/espalier-dev/espalier/providers/aws/catalog"
-	"github.com/espalier-dev/espalier/providers/aws/existing"
 	"github.com/espalier-dev/espalier/providers/aws/manifest"
 	"github.com/espalier-dev/espalier/sdk/managed/resource"
 )
@@ -67,11 +63,10 @@ func newAWSImport() *cobra.Command {
 			if err != nil {
 				return err
 			}
-			account, err := flags.connect(cmd)
-			if err != nil {
+			if err := requireAWS(); err != nil {
 				return err
 			}
-			return importAWS(cmd, account, flags, args[0], args[1:], tags)
+			return importAWS(cmd, flags, args[0], args[1:], tags)
 		},
 	}
 	cmd.Flags().StringVar(&flags.region, "region", "", "the region; by default that of the AWS tools")
@@ -127,34 +122,11 @@ func (f *awsImportFlags) check(args []string) (map[string]string, error) {
 	return tags, nil
 }
 
-// connect returns a configuration with the credentials of the AWS tools.
-func (f *awsImportFlags) connect(cmd *cobra.Command) (none aws.Config, err error) {
-	var options []func(*config.LoadOptions) error
-	if f.region != "" {
-		options = append(options, config.WithRegion(f.region))
-	}
-	if f.profile != "" {
-		options = append(options, config.WithSharedConfigProfile(f.profile))
-	}
-	loaded, err := config.LoadDefaultConfig(cmd.Context(), options...)
-	if err != nil {
-		return none, fmt.Errorf("load the configuration of the AWS tools: %w", err)
-	}
-	if loaded.Region == "" {
-		return none, &usageError{errors.New("no region is configured; set --region")}
-	}
-	if _, err := loaded.Credentials.Retrieve(cmd.Context()); err != nil {
-		return none, fmt.Errorf("no credentials from the environment, the files in ~/.aws or the machine's role; --profile names another profile: %w", err)
-	}
-	if f.endpoint != "" {
-		loaded.BaseEndpoint = aws.String(f.endpoint)
-	}
-	return loaded, nil
-}
-
-func importAWS(cmd *cobra.Command, account aws.Config, flags awsImportFlags, typeName string, identifiers []string, tags map[string]string) error {
-	r := existing.Reader{API: cloudcontrol.NewFromConfig(account), Config: account, Types: catalog.Get, Limit: flags.limit}
-	found, err := r.Read(cmd.Context(), existing.Selection{Type: typeName, Identifiers: identifiers, Tags: tags, ListWith: flags.of})
+func importAWS(cmd *cobra.Command, flags awsImportFlags, typeName string, identifiers []string, tags map[string]string) error {
+	found, notes, err := linkedAWS.Existing(cmd.Context(), AWSResources{
+		Region: flags.region, Profile: flags.profile, Endpoint: flags.endpoint,
+		Type: typeName, Identifiers: identifiers, Tags: tags, ListWith: flags.of, Tree: flags.tree, Limit: flags.limit,
+	})
 	if err != nil {
 		return err
 	}
@@ -163,12 +135,6 @@ func importAWS(cmd *cobra.Command, account aws.Config, flags awsImportFlags, typ
 			return fmt.Errorf("there is no %s in this account and region", typeName)
 		}
 		return fmt.Errorf("no %s has the tags %s", typeName, strings.Join(flags.tags, ", "))
-	}
-	var notes []string
-	if flags.tree {
-		if found, notes, err = r.Follow(cmd.Context(), found); err != nil {
-			return err
-		}
 	}
 	result, err := manifest.For(found, flags.manifest)
 	if err != nil {

@@ -36,6 +36,11 @@ func newDemo() *cobra.Command {
 			if clouds[cloudName] == nil {
 				return &usageError{fmt.Errorf("--cloud can be sandbox or aws, not %q", cloudName)}
 			}
+			if cloudName == "aws" {
+				if err := requireAWS(); err != nil {
+					return err
+				}
+			}
 			log, err := os.OpenFile(logFile, os.O_CREATE|os.O_WRONLY|os.O_TRUNC, 0o600)
 			if err != nil {
 				return fmt.Errorf("open the log: %w", err)

@@ -4,8 +4,6 @@ import (
 	"bytes"
 	"context"
 	"os"
-	"os/exec"
-	"path/filepath"
 	"strings"
 	"sync"
 	"testing"
@@ -91,40 +89,4 @@ func (w *trigger) Write(p []byte) (int, error) {
 		w.once.Do(w.then)
 	}
 	return len(p), nil
-}
-
-func TestDemoOnAWS(t *testing.T) {
-	needsControlPlane(t)
-	program := filepath.Join(t.TempDir(), testCloudProgram)
-	build := exec.CommandContext(t.Context(), "go", "build", "-C", "../../../providers/aws", "-o", program, "./awscloud/testcloud")
-	if out, err := build.CombinedOutput(); err != nil {
-		t.Fatalf("build the test cloud: %v\n%s", err, out)
-	}
-	data := t.TempDir()
-	t.Setenv("TMPDIR", data)
-	code, out, errs := call(t.Context(), "demo", "--cloud=aws", "--testcloud="+program)
-	if code != 0 {
-		t.Fatalf("exit code %d: %s\n%s", code, errs, out)
-	}
-	for _, says := range []string{
-		"done: 10 objects are ready",
-		"in EKS: desiredSize=5",
-		"in EKS: desiredSize=3",
-		"done: 3 nodes again in AWS after ",
-		"done: all 10 objects are gone after ",
-		"nothing is left behind",
-	} {
-		if !strings.Contains(out, says) {
-			t.Errorf("it does not say %q:\n%s", says, out)
-		}
-	}
-	nothingIn(t, data)
-}
-
-func TestDemoSaysWhyTheTestCloudDidNotStart(t *testing.T) {
-	needsControlPlane(t)
-	code, out, errs := call(t.Context(), "demo", "--cloud=aws", "--testcloud=/bin/false")
-	if code != 1 || !strings.Contains(errs, "the test cloud /bin/false did not start") {
-		t.Errorf("exit code %d: %s\n%s", code, errs, out)
-	}
 }

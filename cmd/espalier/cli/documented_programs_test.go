@@ -98,13 +98,6 @@ func runInACluster(t *testing.T, h home) {
 	} {
 		h.start(t, text+anyPort, leaseAcquired, env).stop(t)
 	}
-	const text = "provider run aws --leader-elect=false"
-	aws := h.start(t, text+anyPort, "", env)
-	testkit.Poll(t, "it serves activations", func() bool {
-		code, _ := h.run(t, "aws activations", "", env)
-		return code == exitDone
-	})
-	aws.stop(t)
 }
 
 // started is a documented program that runs.

@@ -4,20 +4,16 @@ import (
 	"errors"
 	"flag"
 	"fmt"
-	"maps"
-	"slices"
 
 	"github.com/spf13/cobra"
 
-	"github.com/espalier-dev/espalier/providers/aws"
 	"github.com/espalier-dev/espalier/providers/postgresql"
 	"github.com/espalier-dev/espalier/sdk/managed"
 	"github.com/espalier-dev/espalier/sdk/managed/serve"
 )
 
-// programs are the providers that this program has.
+// programs are the providers of this program.
 var programs = map[string]func() serve.Program{
-	"aws": aws.Program,
 	"postgresql": func() serve.Program {
 		return serve.Program{Name: "postgresql", Provider: func() (managed.Provider, error) { return postgresql.Provider(postgresql.Options{}), nil }}
 	},
@@ -33,7 +29,7 @@ func newProviderRun() *cobra.Command {
 			"'espalier provider run aws --help' lists them.",
 		Example: "  espalier provider run postgresql --leader-election-namespace espalier-system\n" +
 			"  espalier provider run aws --leader-elect=false",
-		ValidArgs: slices.Sorted(maps.Keys(programs)),
+		ValidArgs: []string{"aws", "postgresql"},
 		// The flags are parsed by the provider.
 		DisableFlagParsing: true,
 		RunE: func(cmd *cobra.Command, args []string) error {
@@ -43,9 +39,14 @@ func newProviderRun() *cobra.Command {
 			if len(args) == 0 {
 				return &usageError{errors.New("provider run takes the name of a provider: aws or postgresql")}
 			}
+			if args[0] == "aws" {
+				if err := requireAWS(); err != nil {
+					return err
+				}
+			}
 			provider, known := programs[args[0]]
 			if !known {
-				return &usageError{fmt.Errorf("there is no provider %s; this program has aws and postgresql", args[0])}
+				return &usageError{fmt.Errorf("there is no provider %s; there are aws and postgresql", args[0])}
 			}
 			err := serve.RunOf(cmd.Context(), provider(), args[1:], cmd.ErrOrStderr())
 			switch {

@@ -117,7 +117,7 @@ func TestProviderRunArguments(t *testing.T) {
 		says      string
 	}{
 		"No provider":         {nil, exitUsage, "takes the name of a provider"},
-		"An unknown provider": {[]string{"clouds"}, exitUsage, "there is no provider clouds"},
+		"An unknown provider": {[]string{"clouds"}, exitUsage, "there is no provider clouds; there are aws and postgresql"},
 		"An unknown flag":     {[]string{"postgresql", "--nothing"}, exitUsage, "flag provided but not defined: -nothing"},
 		"Help":                {[]string{"postgresql", "--help"}, exitDone, "-leader-election-namespace"},
 	}

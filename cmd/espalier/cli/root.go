@@ -41,6 +41,9 @@ func Main(ctx context.Context, args []string, stdout, stderr io.Writer) int {
 	root.SetOut(out)
 	root.SetErr(stderr)
 	cmd, err := root.ExecuteContextC(ctx)
+	if errors.Is(err, errNeedsAWS) {
+		err = runAWS(args)
+	}
 	if err == nil {
 		err = writeError(out)
 	}

@@ -13,7 +13,6 @@ import (
 	"github.com/espalier-dev/espalier/internal/program/manager"
 	"github.com/espalier-dev/espalier/internal/program/manager/introspect"
 	"github.com/espalier-dev/espalier/internal/program/server"
-	"github.com/espalier-dev/espalier/providers/aws"
 	"github.com/espalier-dev/espalier/providers/postgresql"
 	"github.com/espalier-dev/espalier/sdk/managed"
 )
@@ -49,7 +48,10 @@ func (c *configuration) providers() ([]managed.Provider, error) {
 		out = append(out, postgresql.Provider(postgresql.Options{LocalServers: c.PostgreSQL.LocalServers}))
 	}
 	if c.AWS.Enabled {
-		p, err := aws.Flags{TypesFile: c.AWS.TypesFile, LocalEndpoints: c.AWS.LocalEndpoints, NamespacedIdentity: c.AWS.NamespacedIdentity}.Provider()
+		if err := requireAWS(); err != nil {
+			return nil, err
+		}
+		p, err := linkedAWS.Provider(c.AWS)
 		if err != nil {
 			return nil, err
 		}

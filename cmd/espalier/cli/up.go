@@ -104,6 +104,11 @@ func (f *upFlags) run(cmd *cobra.Command) (err error) {
 	if _, err := f.simulated(cmd.ErrOrStderr()); err != nil {
 		return err // before the control plane starts
 	}
+	if f.AWS.Enabled {
+		if err := requireAWS(); err != nil {
+			return err
+		}
+	}
 	ctx := cmd.Context()
 	f.embedded.Log = cmd.ErrOrStderr()
 	starting, cancel := context.WithTimeout(ctx, startLimit)

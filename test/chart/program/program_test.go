@@ -30,6 +30,7 @@ import (
 
 	"github.com/espalier-dev/espalier/cmd/espalier/chart"
 	"github.com/espalier-dev/espalier/cmd/espalier/cli"
+	_ "github.com/espalier-dev/espalier/cmd/espalier/withaws" // for the provider of AWS, in this process
 	"github.com/espalier-dev/espalier/internal/testkit"
 	"github.com/espalier-dev/espalier/internal/testkit/suite"
 )

@@ -19,6 +19,7 @@ import (
 	"github.com/aws/aws-sdk-go-v2/service/cloudcontrol"
 
 	"github.com/espalier-dev/espalier/cmd/espalier/cli"
+	_ "github.com/espalier-dev/espalier/cmd/espalier/withaws"
 	"github.com/espalier-dev/espalier/internal/kube/embedded"
 	"github.com/espalier-dev/espalier/internal/testkit"
 	"github.com/espalier-dev/espalier/providers/aws/awscloud"
