@@ -78,10 +78,10 @@ func zipOf(files []file, date time.Time) ([]byte, error) {
 }
 
 // archive packs the files, and returns its name: a zip for Windows, and otherwise a tar.gz.
-func archive(o *options, p platform, files []file) (name string, content []byte, err error) {
+func archive(o *options, b *built, files []file) (name string, content []byte, err error) {
 	slices.SortFunc(files, func(a, b file) int { return bytes.Compare([]byte(a.name), []byte(b.name)) })
-	name = program + "_" + o.version + "_" + p.os + "_" + p.arch
-	if p.os == "windows" {
+	name = b.name(o)
+	if b.os == "windows" {
 		content, err = zipOf(files, o.date)
 		return name + ".zip", content, err
 	}

@@ -14,22 +14,32 @@ import (
 const (
 	repository = "github.com/espalier-dev/espalier"
 	program    = "espalier"
+	awsProgram = "espalier-provider-aws" // the same with AWS's SDK
 	license    = "Apache-2.0"
 )
 
-// built is the program for one platform.
+// packages are those of the programs in their module.
+var packages = map[string]string{program: ".", awsProgram: "./" + awsProgram}
+
+// built is a program for one platform.
 type built struct {
 	platform
+	program string
 	binary  []byte
 	modules []module // that it contains
 }
 
-// file is the name of the program's file.
-func (p platform) file() string {
+// file is the name of a program's file.
+func (p platform) file(program string) string {
 	if p.os == "windows" {
 		return program + ".exe"
 	}
 	return program
+}
+
+// name is how the names of files that belong to the program begin.
+func (b *built) name(o *options) string {
+	return b.program + "_" + o.version + "_" + b.os + "_" + b.arch
 }
 
 // settings are those of the Go tool that do not change what is built: where modules and compiled packages
@@ -56,16 +66,16 @@ func (o *options) environment(p platform) []string {
 		"GOOS="+p.os, "GOARCH="+p.arch, "GOAMD64=v1", "GOARM64=v8.0")
 }
 
-// build builds the program for one platform into a directory.
-func build(ctx context.Context, o *options, p platform, directory string) (*built, error) {
+// build builds a program for one platform into a directory.
+func build(ctx context.Context, o *options, p platform, name, directory string) (*built, error) {
 	begin := time.Now()
 	source := filepath.Join(o.root, "cmd", program)
-	path := filepath.Join(directory, p.os+"-"+p.arch, p.file())
+	path := filepath.Join(directory, p.os+"-"+p.arch, p.file(name))
 	args := []string{
 		"build", "-trimpath", "-buildvcs=false", "-mod=readonly",
 		"-gcflags=all=-dwarf=false", // the linker would omit it anyway; the Makefile builds with the same settings
 		"-ldflags=-s -w -X " + repository + "/cmd/espalier/cli.version=" + o.version,
-		"-o", path, ".",
+		"-o", path, packages[name],
 	}
 	if _, err := output(ctx, source, o.environment(p), "go", args...); err != nil {
 		return nil, err
@@ -74,16 +84,16 @@ func build(ctx context.Context, o *options, p platform, directory string) (*buil
 	if err != nil {
 		return nil, err
 	}
-	b := &built{platform: p, binary: binary}
-	if b.modules, err = modulesOf(ctx, o, p, source); err != nil {
+	b := &built{platform: p, program: name, binary: binary}
+	if b.modules, err = modulesOf(ctx, o, p, source, packages[name]); err != nil {
 		return nil, err
 	}
-	fmt.Printf("built %s for %s: %d MiB, %d s\n", p.file(), p, len(binary)>>20, int(time.Since(begin).Seconds()))
+	fmt.Printf("built %s for %s: %d MiB, %d s\n", p.file(name), p, len(binary)>>20, int(time.Since(begin).Seconds()))
 	return b, nil
 }
 
-// buildAll builds the program for all platforms.
-func buildAll(ctx context.Context, o *options) ([]*built, error) {
+// buildAll builds programs for all platforms.
+func buildAll(ctx context.Context, o *options, names ...string) ([]*built, error) {
 	directory, err := os.MkdirTemp("", "espalier-release-")
 	if err != nil {
 		return nil, err
@@ -91,11 +101,13 @@ func buildAll(ctx context.Context, o *options) ([]*built, error) {
 	defer os.RemoveAll(directory)
 	var all []*built
 	for _, p := range o.platforms {
-		b, err := build(ctx, o, p, directory)
-		if err != nil {
-			return nil, fmt.Errorf("%s: %w", p, err)
+		for _, name := range names {
+			b, err := build(ctx, o, p, name, directory)
+			if err != nil {
+				return nil, fmt.Errorf("%s: %w", p, err)
+			}
+			all = append(all, b)
 		}
-		all = append(all, b)
 	}
 	return all, nil
 }
@@ -105,7 +117,7 @@ func buildAll(ctx context.Context, o *options) ([]*built, error) {
 func completions(ctx context.Context, all []*built) (map[string][]byte, error) {
 	var here *built
 	for _, b := range all {
-		if b.os == runtime.GOOS && b.arch == runtime.GOARCH {
+		if b.program == program && b.os == runtime.GOOS && b.arch == runtime.GOARCH {
 			here = b
 		}
 	}
@@ -117,7 +129,7 @@ func completions(ctx context.Context, all []*built) (map[string][]byte, error) {
 		return nil, err
 	}
 	defer os.RemoveAll(directory)
-	path := filepath.Join(directory, here.file())
+	path := filepath.Join(directory, here.file(program))
 	if err := os.WriteFile(path, here.binary, 0o700); err != nil {
 		return nil, err
 	}

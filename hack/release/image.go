@@ -34,7 +34,7 @@ func buildImage(ctx context.Context, o *options) error {
 			return fmt.Errorf("--platforms: an image for %s is not supported", p)
 		}
 	}
-	all, err := buildAll(ctx, o)
+	all, err := buildAll(ctx, o, awsProgram)
 	if err != nil {
 		return err
 	}
@@ -138,7 +138,7 @@ func baseFiles() ([]file, error) {
 	}), nil
 }
 
-// imageOf is the image for one platform.
+// imageOf is the image for one platform. Its program is the one with AWS's SDK, under the name of the other.
 func imageOf(o *options, b *built) (v1.Image, error) {
 	base, err := baseFiles()
 	if err != nil {
@@ -218,7 +218,7 @@ func attach(o *options, to layout.Path, subject v1.Descriptor, b *built) error {
 	if err != nil {
 		return err
 	}
-	content.Annotations = map[string]string{"org.opencontainers.image.title": o.sbomName(b.platform)}
+	content.Annotations = map[string]string{"org.opencontainers.image.title": o.sbomName(b)}
 	raw, err := json.Marshal(v1.Manifest{
 		SchemaVersion: 2, MediaType: types.OCIManifestSchema1, ArtifactType: sbomMediaType,
 		Config: config, Layers: []v1.Descriptor{content}, Subject: &subject,

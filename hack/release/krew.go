@@ -17,9 +17,9 @@ func krewManifest(o *options, archives map[platform]string, files map[string][]b
 			"selector": map[string]any{"matchLabels": map[string]any{"os": p.os, "arch": p.arch}},
 			"uri":      strings.TrimSuffix(o.baseURL, "/") + "/" + name,
 			"sha256":   fmt.Sprintf("%x", sha256.Sum256(files[name])),
-			"bin":      p.file(),
+			"bin":      p.file(program),
 			"files": []any{
-				map[string]any{"from": p.file(), "to": "."},
+				map[string]any{"from": p.file(program), "to": "."},
 				map[string]any{"from": "LICENSE", "to": "."},
 				map[string]any{"from": "THIRD_PARTY_LICENSES", "to": "."},
 			},

@@ -1,4 +1,4 @@
-// Command release builds what is published of a version: archives of the espalier program with their
+// Command release builds what is published of a version: archives of the programs with their
 // SBOMs, checksums, shell completions, a krew manifest, and a container image as an OCI layout. It
 // needs neither a container engine nor a registry. The same commit, version and Go toolchain give the
 // same bytes.

@@ -26,10 +26,10 @@ type text struct {
 // standardLibrary is the path by which the standard library is known in package URLs.
 const standardLibrary = "std"
 
-// modulesOf returns the modules of the program of a platform, sorted.
-func modulesOf(ctx context.Context, o *options, p platform, source string) ([]module, error) {
+// modulesOf returns the modules of a program for a platform, sorted.
+func modulesOf(ctx context.Context, o *options, p platform, source, program string) ([]module, error) {
 	out, err := output(ctx, source, o.environment(p), "go", "list", "-deps",
-		"-f", `{{with .Module}}{{.Path}}{{"\t"}}{{.Version}}{{"\t"}}{{.Dir}}{{end}}`, ".")
+		"-f", `{{with .Module}}{{.Path}}{{"\t"}}{{.Version}}{{"\t"}}{{.Dir}}{{end}}`, program)
 	if err != nil {
 		return nil, err
 	}

@@ -17,12 +17,10 @@ import (
 // checksums is the file with the digests of all others, in the format of sha256sum.
 const checksums = "SHA256SUMS"
 
-func (o *options) sbomName(p platform) string {
-	return program + "_" + o.version + "_" + p.os + "_" + p.arch + ".cdx.json"
-}
+func (o *options) sbomName(b *built) string { return b.name(o) + ".cdx.json" }
 
 func buildRelease(ctx context.Context, o *options) error {
-	all, err := buildAll(ctx, o)
+	all, err := buildAll(ctx, o, program, awsProgram)
 	if err != nil {
 		return err
 	}
@@ -42,12 +40,15 @@ func writeRelease(o *options, all []*built, scripts map[string][]byte) error {
 		if err != nil {
 			return err
 		}
-		name, content, err := archive(o, b.platform, contents)
+		name, content, err := archive(o, b, contents)
 		if err != nil {
 			return err
 		}
-		files[name], archives[b.platform] = content, name
-		if files[o.sbomName(b.platform)], err = sbom(o, b); err != nil {
+		files[name] = content
+		if b.program == program {
+			archives[b.platform] = name
+		}
+		if files[o.sbomName(b)], err = sbom(o, b); err != nil {
 			return err
 		}
 	}
@@ -116,13 +117,16 @@ func removeRelease(directory string) error {
 
 // archiveFiles are the files of an archive.
 func archiveFiles(o *options, b *built, scripts map[string][]byte) ([]file, error) {
-	files := []file{{b.file(), 0o755, b.binary}, {"THIRD_PARTY_LICENSES", 0o644, licenceTexts(b.modules)}}
+	files := []file{{b.file(b.program), 0o755, b.binary}, {"THIRD_PARTY_LICENSES", 0o644, licenceTexts(b.modules)}}
 	for _, name := range []string{"LICENSE", "README.md", "README.zh-CN.md"} {
 		content, err := os.ReadFile(filepath.Join(o.root, name))
 		if err != nil {
 			return nil, err
 		}
 		files = append(files, file{name, 0o644, content})
+	}
+	if b.program != program {
+		return files, nil
 	}
 	for name, script := range scripts {
 		files = append(files, file{"completions/" + name, 0o644, script})
@@ -135,7 +139,7 @@ func archiveFiles(o *options, b *built, scripts map[string][]byte) ([]file, erro
 func addImage(o *options, all []*built, files map[string][]byte) error {
 	var linux []*built
 	for _, b := range all {
-		if b.os == "linux" {
+		if b.os == "linux" && b.program == awsProgram {
 			linux = append(linux, b)
 		}
 	}

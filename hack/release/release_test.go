@@ -66,7 +66,9 @@ func programs(t *testing.T, platforms ...platform) (all []*built) {
 		modules = append(modules, module{path: m.Path, version: m.Version, texts: licence})
 	}
 	for _, p := range platforms {
-		all = append(all, &built{platform: p, binary: binary, modules: modules})
+		for _, name := range []string{program, awsProgram} {
+			all = append(all, &built{platform: p, program: name, binary: binary, modules: modules})
+		}
 	}
 	return all
 }
@@ -149,6 +151,10 @@ func TestARelease(t *testing.T) {
 		if got := zipContents(t, files["espalier_v1.2.3_windows_amd64.zip"]); !slices.Equal(got, append(slices.Clone(want), "espalier.exe 755")) {
 			t.Errorf("the archive for Windows has %q", got)
 		}
+		want = append(want[:4:4], "espalier-provider-aws 755")
+		if got := tarContents(t, files["espalier-provider-aws_v1.2.3_linux_amd64.tar.gz"]); !slices.Equal(got, want) {
+			t.Errorf("the archive of the program with AWS has %q", got)
+		}
 	})
 
 	t.Run("has a krew manifest", func(t *testing.T) {
@@ -176,7 +182,7 @@ func TestARelease(t *testing.T) {
 			if !found || p.SHA256 != fmt.Sprintf("%x", sha256.Sum256(files[name])) {
 				t.Errorf("%s has the digest %s", p.URI, p.SHA256)
 			}
-			if p.Bin != (platform{os: p.Selector.MatchLabels["os"]}).file() || p.Files[0].From != p.Bin {
+			if p.Bin != (platform{os: p.Selector.MatchLabels["os"]}).file(program) || p.Files[0].From != p.Bin {
 				t.Errorf("%s has the program %s", p.URI, p.Bin)
 			}
 		}

@@ -30,8 +30,8 @@ func sbom(o *options, b *built, others ...cyclonedx.Component) ([]byte, error) {
 	}
 	digest := sha256.Sum256(b.binary)
 	main := cyclonedx.Component{
-		Type: cyclonedx.ComponentTypeApplication, Name: program, Version: o.version,
-		PackageURL: packageURL(info.Main.Path, o.version) + "?goarch=" + b.arch + "&goos=" + b.os,
+		Type: cyclonedx.ComponentTypeApplication, Name: b.program, Version: o.version,
+		PackageURL: packageURL(info.Main.Path, o.version) + "?goarch=" + b.arch + "&goos=" + b.os + subpath(b.program),
 		Hashes:     &[]cyclonedx.Hash{{Algorithm: cyclonedx.HashAlgoSHA256, Value: hex.EncodeToString(digest[:])}},
 		Licenses:   licensesOf([]string{license}),
 		Properties: &[]cyclonedx.Property{{Name: "espalier:revision", Value: o.revision}},
@@ -80,6 +80,14 @@ func uuid(digest [sha256.Size]byte) string {
 	digest[6] = digest[6]&0x0f | 0x80
 	digest[8] = digest[8]&0x3f | 0x80
 	return fmt.Sprintf("urn:uuid:%x-%x-%x-%x-%x", digest[0:4], digest[4:6], digest[6:8], digest[8:10], digest[10:16])
+}
+
+// subpath is the part of a package URL with the folder of a program in its module.
+func subpath(name string) string {
+	if name == program {
+		return ""
+	}
+	return "#" + name
 }
 
 func packageURL(path, version string) string { return "pkg:golang/" + path + "@" + version }
