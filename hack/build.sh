@@ -83,7 +83,7 @@ for program in "$@"; do
 		;;
 	aws-testcloud)
 		echo "Building bin/$program, AWS's APIs for tests and the demo"
-		$go build -C providers/aws -v -ldflags=-w -o "../../bin/$program" ./awscloud/testcloud 2>&1 | show_progress
+		$go build -C providers/aws -v -ldflags=-w -o "../../bin/$program" ./testkit/awscloud/testcloud 2>&1 | show_progress
 		;;
 	*)
 		echo "unknown program: $program" >&2

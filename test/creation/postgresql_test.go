@@ -15,7 +15,7 @@ import (
 	"github.com/espalier-dev/espalier/internal/testkit"
 	"github.com/espalier-dev/espalier/internal/testkit/suite"
 	"github.com/espalier-dev/espalier/providers/postgresql"
-	"github.com/espalier-dev/espalier/providers/postgresql/postgrestest"
+	"github.com/espalier-dev/espalier/providers/postgresql/testkit/postgrestest"
 	"github.com/espalier-dev/espalier/providers/postgresql/v1alpha1"
 	"github.com/espalier-dev/espalier/sdk/managed"
 )

@@ -13,7 +13,7 @@ import (
 func TestDemoOnAWS(t *testing.T) {
 	testkit.NeedsServer(t)
 	program := filepath.Join(t.TempDir(), "aws-testcloud")
-	build := exec.CommandContext(t.Context(), "go", "build", "-C", "../../../providers/aws", "-o", program, "./awscloud/testcloud")
+	build := exec.CommandContext(t.Context(), "go", "build", "-C", "../../../providers/aws", "-o", program, "./testkit/awscloud/testcloud")
 	if out, err := build.CombinedOutput(); err != nil {
 		t.Fatalf("build the test cloud: %v\n%s", err, out)
 	}

@@ -13,9 +13,9 @@ import (
 
 	"github.com/espalier-dev/espalier/providers/aws/catalog"
 	"github.com/espalier-dev/espalier/providers/aws/cloudcontrol"
-	"github.com/espalier-dev/espalier/providers/aws/cloudcontroltest"
 	"github.com/espalier-dev/espalier/providers/aws/hook"
 	"github.com/espalier-dev/espalier/providers/aws/naming"
+	"github.com/espalier-dev/espalier/providers/aws/testkit/cloudcontroltest"
 	"github.com/espalier-dev/espalier/sdk/managed"
 	"github.com/espalier-dev/espalier/sdk/managed/conformance"
 )

@@ -12,8 +12,8 @@ import (
 	"github.com/aws/aws-sdk-go-v2/service/docdb/types"
 	"github.com/google/go-cmp/cmp"
 
-	"github.com/espalier-dev/espalier/providers/aws/cloudcontroltest"
 	"github.com/espalier-dev/espalier/providers/aws/model"
+	"github.com/espalier-dev/espalier/providers/aws/testkit/cloudcontroltest"
 )
 
 // newDocDB returns an API of DocumentDB whose changes are done at once, and the configuration for it.

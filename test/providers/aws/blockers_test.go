@@ -11,7 +11,7 @@ import (
 	"github.com/espalier-dev/espalier/cmd/espalier/cli"
 	"github.com/espalier-dev/espalier/internal/testkit"
 	"github.com/espalier-dev/espalier/internal/testkit/suite"
-	"github.com/espalier-dev/espalier/providers/aws/awscloud"
+	"github.com/espalier-dev/espalier/providers/aws/testkit/awscloud"
 	"github.com/espalier-dev/espalier/sdk/managed/resource"
 )
 

@@ -12,7 +12,7 @@ import (
 	"k8s.io/apimachinery/pkg/runtime/schema"
 
 	"github.com/espalier-dev/espalier/internal/testkit/suite"
-	"github.com/espalier-dev/espalier/providers/aws/awscloud"
+	"github.com/espalier-dev/espalier/providers/aws/testkit/awscloud"
 	"github.com/espalier-dev/espalier/sdk/managed/resource"
 )
 

@@ -22,11 +22,11 @@ import (
 	"k8s.io/apimachinery/pkg/runtime/schema"
 
 	"github.com/espalier-dev/espalier/internal/testkit/suite"
-	"github.com/espalier-dev/espalier/providers/aws/awscloud"
 	"github.com/espalier-dev/espalier/providers/aws/catalog"
 	"github.com/espalier-dev/espalier/providers/aws/existing"
 	"github.com/espalier-dev/espalier/providers/aws/hook"
 	"github.com/espalier-dev/espalier/providers/aws/manifest"
+	"github.com/espalier-dev/espalier/providers/aws/testkit/awscloud"
 	"github.com/espalier-dev/espalier/sdk/managed/resource"
 )
 

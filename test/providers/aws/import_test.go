@@ -11,10 +11,10 @@ import (
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 
 	"github.com/espalier-dev/espalier/internal/testkit/suite"
-	"github.com/espalier-dev/espalier/providers/aws/awscloud"
 	"github.com/espalier-dev/espalier/providers/aws/catalog"
 	"github.com/espalier-dev/espalier/providers/aws/existing"
 	"github.com/espalier-dev/espalier/providers/aws/manifest"
+	"github.com/espalier-dev/espalier/providers/aws/testkit/awscloud"
 	"github.com/espalier-dev/espalier/sdk/managed/resource"
 )
 

@@ -7,7 +7,7 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/espalier-dev/espalier/providers/postgresql/postgrestest"
+	"github.com/espalier-dev/espalier/providers/postgresql/testkit/postgrestest"
 
 	"github.com/espalier-dev/espalier/internal/testkit"
 	"github.com/espalier-dev/espalier/internal/testkit/certificate"

@@ -11,7 +11,7 @@ import (
 	"k8s.io/client-go/rest"
 
 	"github.com/espalier-dev/espalier/internal/testkit"
-	"github.com/espalier-dev/espalier/providers/postgresql/postgrestest"
+	"github.com/espalier-dev/espalier/providers/postgresql/testkit/postgrestest"
 	"github.com/espalier-dev/espalier/providers/postgresql/v1alpha1"
 )
 

@@ -12,7 +12,7 @@ import (
 	"k8s.io/apimachinery/pkg/runtime/schema"
 
 	"github.com/espalier-dev/espalier/internal/testkit"
-	"github.com/espalier-dev/espalier/providers/postgresql/postgrestest"
+	"github.com/espalier-dev/espalier/providers/postgresql/testkit/postgrestest"
 )
 
 // stack is an application's part of a server, in the wrong order.

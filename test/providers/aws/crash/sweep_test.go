@@ -7,7 +7,7 @@ import (
 	"time"
 
 	"github.com/espalier-dev/espalier/internal/testkit"
-	"github.com/espalier-dev/espalier/providers/aws/awscloud"
+	"github.com/espalier-dev/espalier/providers/aws/testkit/awscloud"
 )
 
 // TestSweepControllersCrashAtWrites creates, changes and deletes all members while the controllers crash again and again:

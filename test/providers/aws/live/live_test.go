@@ -17,10 +17,10 @@ import (
 
 	"github.com/espalier-dev/espalier/internal/testkit"
 	"github.com/espalier-dev/espalier/internal/testkit/suite"
-	"github.com/espalier-dev/espalier/providers/aws/awscloud"
 	"github.com/espalier-dev/espalier/providers/aws/catalog"
 	"github.com/espalier-dev/espalier/providers/aws/model"
 	"github.com/espalier-dev/espalier/providers/aws/naming"
+	"github.com/espalier-dev/espalier/providers/aws/testkit/awscloud"
 	"github.com/espalier-dev/espalier/providers/aws/v1alpha1"
 	"github.com/espalier-dev/espalier/sdk/managed/resource"
 )

@@ -22,7 +22,7 @@ import (
 	_ "github.com/espalier-dev/espalier/cmd/espalier/withaws"
 	"github.com/espalier-dev/espalier/internal/kube/embedded"
 	"github.com/espalier-dev/espalier/internal/testkit"
-	"github.com/espalier-dev/espalier/providers/aws/awscloud"
+	"github.com/espalier-dev/espalier/providers/aws/testkit/awscloud"
 )
 
 // asProgram is the environment variable with which the test program is the program espalier.

@@ -12,7 +12,7 @@ import (
 	"syscall"
 	"time"
 
-	"github.com/espalier-dev/espalier/providers/aws/awscloud"
+	"github.com/espalier-dev/espalier/providers/aws/testkit/awscloud"
 )
 
 func main() {
