@@ -1,4 +1,4 @@
-package wire
+package kube
 
 import (
 	"encoding/json"
@@ -47,14 +47,14 @@ func TestADeletionIsConfirmedByTheAnswer(t *testing.T) {
 	}
 }
 
-func deleting(t *testing.T, answer http.HandlerFunc) *Client {
+func deleting(t *testing.T, answer http.HandlerFunc) *Connection {
 	t.Helper()
 	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		w.Header().Set("Content-Type", "application/json")
 		answer(w, r)
 	}))
 	t.Cleanup(server.Close)
-	client, err := NewClient(&rest.Config{Host: server.URL, QPS: -1}, nil)
+	client, err := Connect(&rest.Config{Host: server.URL, QPS: -1}, nil)
 	if err != nil {
 		t.Fatal(err)
 	}
