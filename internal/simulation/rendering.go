@@ -19,9 +19,9 @@ import (
 	"github.com/espalier-dev/espalier/internal/instance/plan"
 	"github.com/espalier-dev/espalier/internal/kube"
 	"github.com/espalier-dev/espalier/internal/kube/dryrun"
+	"github.com/espalier-dev/espalier/internal/kube/offline"
 	"github.com/espalier-dev/espalier/internal/object"
 	"github.com/espalier-dev/espalier/internal/program/server"
-	"github.com/espalier-dev/espalier/internal/simulation/offline"
 	"github.com/espalier-dev/espalier/internal/simulation/preview"
 	"github.com/espalier-dev/espalier/internal/telemetry"
 )

@@ -10,7 +10,7 @@ import (
 	"k8s.io/client-go/rest"
 
 	"github.com/espalier-dev/espalier/internal/diag"
-	"github.com/espalier-dev/espalier/internal/kube/recorded"
+	"github.com/espalier-dev/espalier/internal/kube/offline"
 	"github.com/espalier-dev/espalier/internal/observe/gather"
 )
 
@@ -90,7 +90,7 @@ func recordedConfig(path string) (config *rest.Config, notes []string, err error
 	if err != nil {
 		return nil, nil, err
 	}
-	return recorded.Open(record.Objects), record.Notes, nil
+	return offline.Open(record.Objects), record.Notes, nil
 }
 
 // maxPrintedNotes bounds the notes of a record that a command prints.

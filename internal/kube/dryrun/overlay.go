@@ -203,6 +203,10 @@ func (c call) notFound() answer {
 		c.details())
 }
 
+func (c call) badRequest(err error) answer {
+	return failureAnswer(http.StatusBadRequest, metav1.StatusReasonBadRequest, err.Error(), nil)
+}
+
 func (c call) conflict(why string) answer {
 	return failureAnswer(http.StatusConflict, metav1.StatusReasonConflict, fmt.Sprintf("%s %q: %s", c.info.resource.GroupResource(), c.info.name, why),
 		c.details())
@@ -239,6 +243,14 @@ func (o *Overlay) entry(k key) *entry {
 		o.entries[k] = e
 	}
 	return e
+}
+
+// Store shows an object as it is, without admission and with its own resource version; of several states the last. It is called
+// before the first request.
+func (o *Overlay) Store(resource schema.GroupVersionResource, object *unstructured.Unstructured) {
+	e := o.entry(key{resource.Group, resource.Resource, object.GetNamespace(), object.GetName()})
+	e.resource, e.planned, e.written = resource, object, true
+	e.seen.now, e.seen.written = object, true
 }
 
 // changed reports whether the object would be changed.

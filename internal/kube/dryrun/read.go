@@ -50,10 +50,12 @@ func (c call) selection() (selection, error) {
 	return selection{at, byLabels, byFields}, err
 }
 
+// Events can be selected by their reason as well.
 func (s selection) matches(k key, o *unstructured.Unstructured) bool {
+	reason, _, _ := unstructured.NestedString(o.Object, "reason")
 	return k.group == s.info.resource.Group && k.resource == s.info.resource.Resource &&
 		(s.info.namespace == "" || s.info.namespace == k.namespace) && s.labels.Matches(labels.Set(o.GetLabels())) &&
-		s.fields.Matches(fields.Set{"metadata.name": o.GetName(), "metadata.namespace": o.GetNamespace()})
+		s.fields.Matches(fields.Set{"metadata.name": o.GetName(), "metadata.namespace": o.GetNamespace(), "reason": reason})
 }
 
 // They are the objects as of the resource version that a request names exactly. Of a planned object only the last state
@@ -81,7 +83,7 @@ func (c call) changedAt(changed map[key]*unstructured.Unstructured) map[key]*uns
 func (c call) list() (*http.Response, error) {
 	s, err := c.selection()
 	if err != nil {
-		return nil, err
+		return c.badRequest(err).response(c.request), nil
 	}
 	list, a, err := c.storedList()
 	if err != nil {

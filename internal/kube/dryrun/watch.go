@@ -27,7 +27,7 @@ func (c call) watch() (*http.Response, error) {
 	}
 	s, err := c.selection()
 	if err != nil {
-		return nil, err
+		return c.badRequest(err).response(c.request), nil
 	}
 	w := &overlayWatch{call: c, selection: s, events: newQueue(), shown: map[key]bool{}}
 	response := answer{code: http.StatusOK}.response(c.request)
@@ -112,13 +112,13 @@ func (w *overlayWatch) relay(body io.ReadCloser) {
 	}
 }
 
-// The watch is sent the planned objects, and from then on each change.
+// The watch is sent the planned objects, and from then on each change. Those of Store have not changed since they were listed.
 func (o *Overlay) addWatch(w *overlayWatch) {
 	o.mu.Lock()
 	defer o.mu.Unlock()
 	o.watches[w] = true
 	for k, e := range o.entries {
-		if now, changed := e.snapshot(); changed {
+		if now, changed := e.snapshot(); changed && e.order > 0 {
 			w.show(k, now, now)
 		}
 	}

@@ -13,7 +13,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 
-	"github.com/espalier-dev/espalier/internal/kube/recorded"
+	"github.com/espalier-dev/espalier/internal/kube/offline"
 	"github.com/espalier-dev/espalier/internal/object"
 )
 
@@ -72,7 +72,7 @@ func names(objects []*unstructured.Unstructured) []string {
 }
 
 func TestARecordHasWhatExplainsAClusterAndNoSecrets(t *testing.T) {
-	record, err := Collect(t.Context(), recorded.Open(cluster(t)), nil)
+	record, err := Collect(t.Context(), offline.Open(cluster(t)), nil)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -112,7 +112,7 @@ func TestANoteIsALineWithoutControlCharacters(t *testing.T) {
 }
 
 func TestOnlyTheNamespacesThatAreAskedFor(t *testing.T) {
-	record, err := Collect(t.Context(), recorded.Open(cluster(t)), []string{"elsewhere"})
+	record, err := Collect(t.Context(), offline.Open(cluster(t)), []string{"elsewhere"})
 	if err != nil {
 		t.Fatal(err)
 	}
