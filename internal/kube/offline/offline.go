@@ -54,6 +54,9 @@ func Open(objects []*unstructured.Unstructured) *rest.Config {
 	return config
 }
 
+// Discovery answers what does not concern objects, for the kinds of Kubernetes.
+func Discovery() http.RoundTripper { return newServer() }
+
 // kinds are those of Kubernetes without aggregated API servers: there are none.
 func kinds() []builtin.Kind {
 	var out []builtin.Kind

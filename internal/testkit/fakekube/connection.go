@@ -11,7 +11,6 @@ import (
 	"strconv"
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
-	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/labels"
@@ -22,37 +21,24 @@ import (
 	"k8s.io/apiserver/pkg/endpoints/request"
 	"k8s.io/client-go/rest"
 
+	"github.com/espalier-dev/espalier/internal/kube/builtin"
+	"github.com/espalier-dev/espalier/internal/kube/offline"
 	"github.com/espalier-dev/espalier/internal/object"
 )
 
 // Config returns a connection to the cluster, for programs that make their own clients. There
-// is no network in between, so a synctest bubble can hold such a program. It serves a few
-// built-in kinds, the kinds of CustomResourceDefinitions, which are established once they are
+// is no network in between, so a synctest bubble can hold such a program. It serves the
+// kinds of Kubernetes, the kinds of CustomResourceDefinitions, which are established once they are
 // stored, and the reviews of permissions: everything is allowed. An error of Before or After
 // that is no status of the API server fails the connection.
 func (c *Cluster) Config() *rest.Config {
 	return &rest.Config{Host: "http://fakekube", Transport: connection{c}, QPS: -1, ContentConfig: rest.ContentConfig{ContentType: "application/json"}}
 }
 
-// builtin are the built-in kinds that Config serves, and whether they are namespaced.
-var builtin = map[schema.GroupVersionKind]bool{
-	{Version: "v1", Kind: "Namespace"}:                                                             false,
-	{Version: "v1", Kind: "ConfigMap"}:                                                             true,
-	{Version: "v1", Kind: "Secret"}:                                                                true,
-	{Group: "apps", Version: "v1", Kind: "Deployment"}:                                             true,
-	{Group: "events.k8s.io", Version: "v1", Kind: "Event"}:                                         true,
-	{Group: "coordination.k8s.io", Version: "v1", Kind: "Lease"}:                                   true,
-	{Group: "rbac.authorization.k8s.io", Version: "v1", Kind: "ClusterRole"}:                       false,
-	{Group: "rbac.authorization.k8s.io", Version: "v1", Kind: "ClusterRoleBinding"}:                false,
-	{Group: "rbac.authorization.k8s.io", Version: "v1", Kind: "Role"}:                              true,
-	{Group: "rbac.authorization.k8s.io", Version: "v1", Kind: "RoleBinding"}:                       true,
-	{Group: "admissionregistration.k8s.io", Version: "v1", Kind: "ValidatingWebhookConfiguration"}: false,
-	{Group: "admissionregistration.k8s.io", Version: "v1", Kind: "MutatingWebhookConfiguration"}:   false,
-	{Group: "authorization.k8s.io", Version: "v1", Kind: "SelfSubjectRulesReview"}:                 false,
-	{Group: "authorization.k8s.io", Version: "v1", Kind: "SelfSubjectAccessReview"}:                false,
-	{Group: "authorization.k8s.io", Version: "v1", Kind: "SubjectAccessReview"}:                    false,
-	{Group: "authentication.k8s.io", Version: "v1", Kind: "SelfSubjectReview"}:                     false,
-	{Group: "apiextensions.k8s.io", Version: "v1", Kind: "CustomResourceDefinition"}:               false,
+// reviews are the kinds of reviews by their resources.
+var reviews = map[string]string{
+	"selfsubjectaccessreviews": "SelfSubjectAccessReview", "selfsubjectreviews": "SelfSubjectReview",
+	"selfsubjectrulesreviews": "SelfSubjectRulesReview", "subjectaccessreviews": "SubjectAccessReview",
 }
 
 // reviewed is the status of every review.
@@ -64,8 +50,11 @@ var reviewed = map[string]any{
 
 // kindOf returns the kind that a resource serves.
 func (c *Cluster) kindOf(gvr schema.GroupVersionResource) (gvk schema.GroupVersionKind, ok bool) {
-	for kind := range builtin {
-		if plural, _ := meta.UnsafeGuessKindToResource(kind); plural == gvr {
+	if kind, ok := reviews[gvr.Resource]; ok {
+		return gvr.GroupVersion().WithKind(kind), true
+	}
+	for _, k := range builtin.Kinds() {
+		if kind := k.GroupVersionKind(); kind.GroupVersion().WithResource(k.Plural) == gvr {
 			return kind, true
 		}
 	}
@@ -91,9 +80,12 @@ var paths = request.RequestInfoFactory{APIPrefixes: sets.NewString("api", "apis"
 
 // RoundTrip implements http.RoundTripper.
 func (c connection) RoundTrip(r *http.Request) (*http.Response, error) {
+	info, err := paths.NewRequestInfo(r)
+	if err != nil {
+		return nil, err
+	}
 	var body []byte
 	if r.Body != nil {
-		var err error
 		if body, err = io.ReadAll(r.Body); err != nil {
 			return nil, err
 		}
@@ -102,7 +94,10 @@ func (c connection) RoundTrip(r *http.Request) (*http.Response, error) {
 	if err := r.Context().Err(); err != nil {
 		return nil, err
 	}
-	answer, stream, err := c.serve(r, body)
+	if !info.IsResourceRequest {
+		return offline.Discovery().RoundTrip(r)
+	}
+	answer, stream, err := c.serve(r, info, body)
 	code := http.StatusOK
 	if status := apierrors.APIStatus(nil); errors.As(err, &status) {
 		failed := status.Status()
@@ -125,16 +120,8 @@ func (c connection) RoundTrip(r *http.Request) (*http.Response, error) {
 }
 
 // serve carries out a request. It returns the answer, or the stream of a watch.
-func (c connection) serve(r *http.Request, body []byte) (answer any, stream io.ReadCloser, err error) {
-	info, err := paths.NewRequestInfo(r)
-	if err != nil {
-		return nil, nil, err
-	}
+func (c connection) serve(r *http.Request, info *request.RequestInfo, body []byte) (answer any, stream io.ReadCloser, err error) {
 	gv := schema.GroupVersion{Group: info.APIGroup, Version: info.APIVersion}
-	if !info.IsResourceRequest {
-		answer, err = resourcesOf(r.URL.Path)
-		return answer, nil, err
-	}
 	gvk, ok := c.kindOf(gv.WithResource(info.Resource))
 	if !ok {
 		return nil, nil, apierrors.NewNotFound(schema.GroupResource{Group: info.APIGroup, Resource: info.Resource}, info.Name)
@@ -152,22 +139,6 @@ func (c connection) serve(r *http.Request, body []byte) (answer any, stream io.R
 		answer, err = c.request(r, on, info, body)
 	}
 	return answer, stream, err
-}
-
-// resourcesOf answers discovery of one version of a group.
-func resourcesOf(path string) (*metav1.APIResourceList, error) {
-	out := &metav1.APIResourceList{TypeMeta: metav1.TypeMeta{Kind: "APIResourceList", APIVersion: "v1"}}
-	for gvk, namespaced := range builtin {
-		if path == "/apis/"+gvk.GroupVersion().String() || path == "/api/"+gvk.Version && gvk.Group == "" {
-			plural, _ := meta.UnsafeGuessKindToResource(gvk)
-			out.GroupVersion = gvk.GroupVersion().String()
-			out.APIResources = append(out.APIResources, metav1.APIResource{Name: plural.Resource, Kind: gvk.Kind, Namespaced: namespaced})
-		}
-	}
-	if len(out.APIResources) == 0 {
-		return nil, apierrors.NewGenericServerResponse(http.StatusNotFound, "get", schema.GroupResource{}, "", path, 0, true)
-	}
-	return out, nil
 }
 
 func (r requests) list(request *http.Request, name string) (*unstructured.UnstructuredList, error) {
@@ -194,7 +165,7 @@ func (c connection) request(r *http.Request, on requests, info *request.RequestI
 	switch {
 	case info.Verb == "get":
 		answer, err = on.Get(ctx, info.Name, metav1.GetOptions{})
-	case info.Verb == "create" && (on.resource.Group == "authorization.k8s.io" || on.resource.Group == "authentication.k8s.io"):
+	case info.Verb == "create" && reviews[info.Resource] != "":
 		answer, err = on.do("create", "", func(*obj) (*obj, error) { return o, unstructured.SetNestedField(o.Object, reviewed, "status") })
 	case info.Verb == "create":
 		answer, err = on.Create(ctx, o, metav1.CreateOptions{DryRun: dryRun})
