@@ -2,11 +2,11 @@ package cli
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"slices"
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
-	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime"
@@ -38,8 +38,9 @@ func (f *clusterFlags) activations() (activations, error) {
 		return activations{}, err
 	}
 	target, err := cluster.Kinds.Target(v1alpha1.ResourceTypeActivationKind+"."+v1alpha1.GroupVersion.Version+"."+v1alpha1.GroupVersion.Group, "", "")
+	unknown := (*reader.UnknownKindError)(nil)
 	switch {
-	case meta.IsNoMatchError(err):
+	case errors.As(err, &unknown):
 		return activations{}, errNotInstalled
 	case err != nil:
 		return activations{}, err

@@ -1,6 +1,9 @@
 package cli
 
 import (
+	"errors"
+	"os"
+	"path/filepath"
 	"strings"
 	"testing"
 
@@ -34,5 +37,16 @@ func TestAnActivationThatIsBeingDeletedGetsNoTypes(t *testing.T) {
 	}
 	if types, _, _ := unstructured.NestedStringSlice(after.Object, "spec", "types"); len(types) != 1 {
 		t.Errorf("the types are %q", types)
+	}
+}
+
+func TestActivationsSayThatTheProviderIsNotInstalled(t *testing.T) {
+	file := filepath.Join(t.TempDir(), "cluster.yaml")
+	if err := os.WriteFile(file, []byte("{apiVersion: v1, kind: ConfigMap, metadata: {name: a, namespace: b}}"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	_, err := (&clusterFlags{from: filepath.Dir(file)}).activations()
+	if !errors.Is(err, errNotInstalled) {
+		t.Errorf("got %v", err)
 	}
 }
