@@ -9,9 +9,9 @@ import (
 	"github.com/espalier-dev/espalier/internal/kube/queue"
 	"github.com/espalier-dev/espalier/internal/managed/execute"
 	"github.com/espalier-dev/espalier/internal/managed/operation"
-	"github.com/espalier-dev/espalier/internal/managed/port"
 	"github.com/espalier-dev/espalier/internal/telemetry"
 	"github.com/espalier-dev/espalier/internal/telemetry/reconcile"
+	"github.com/espalier-dev/espalier/sdk/managed/port"
 )
 
 // During a call of the external API, the reconcile needs no worker.

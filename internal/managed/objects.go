@@ -10,8 +10,8 @@ import (
 	"github.com/espalier-dev/espalier/internal/kube/watch"
 	"github.com/espalier-dev/espalier/internal/managed/execute"
 	"github.com/espalier-dev/espalier/internal/managed/operation"
-	"github.com/espalier-dev/espalier/internal/managed/port"
 	"github.com/espalier-dev/espalier/sdk/managed/external"
+	"github.com/espalier-dev/espalier/sdk/managed/port"
 )
 
 // Get reads an object for the provider's client; nil if it does not exist. A change of it

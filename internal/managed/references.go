@@ -12,9 +12,9 @@ import (
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/labels"
 
-	"github.com/espalier-dev/espalier/internal/managed/port"
 	"github.com/espalier-dev/espalier/internal/object"
 	"github.com/espalier-dev/espalier/sdk/managed/external"
+	"github.com/espalier-dev/espalier/sdk/managed/port"
 	"github.com/espalier-dev/espalier/sdk/managed/resource"
 )
 

@@ -9,8 +9,8 @@ import (
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 
 	"github.com/espalier-dev/espalier/internal/kube/watch"
-	"github.com/espalier-dev/espalier/internal/managed/port"
 	"github.com/espalier-dev/espalier/internal/testkit/fakekube"
+	"github.com/espalier-dev/espalier/sdk/managed/port"
 	"github.com/espalier-dev/espalier/sdk/managed/resource"
 )
 

@@ -12,8 +12,8 @@ import (
 
 	binding "github.com/espalier-dev/espalier/api/espalier/v1alpha1"
 	"github.com/espalier-dev/espalier/internal/managed/operation"
-	"github.com/espalier-dev/espalier/internal/managed/port"
 	"github.com/espalier-dev/espalier/sdk/managed/external"
+	"github.com/espalier-dev/espalier/sdk/managed/port"
 )
 
 // Store stores a managed resource and its binding. Each method makes one change, which is

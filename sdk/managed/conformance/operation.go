@@ -5,8 +5,8 @@ import (
 	"errors"
 	"time"
 
-	"github.com/espalier-dev/espalier/internal/managed/port"
 	"github.com/espalier-dev/espalier/sdk/managed/external"
+	"github.com/espalier-dev/espalier/sdk/managed/port"
 )
 
 // typicalDuration is enough time for most operations to complete.
