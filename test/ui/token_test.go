@@ -147,7 +147,7 @@ func TestEachViewerSeesWhatTheirTokenMayRead(t *testing.T) {
 	all, definitions, nothing := p.viewer(t, "alice", readsAll), p.viewer(t, "bob", readsDefinitions), p.viewer(t, "carol", readsNothing)
 	instances := "instances?" + url.Values{"group": {p.Group}, "kind": {"Shop"}}.Encode()
 	object := "object?" + url.Values{"group": {p.Group}, "kind": {"Shop"}, "namespace": {p.NS}, "name": {"main"}}.Encode()
-	definition, shops := `"`+p.Name("shop")+`"`, "you may not list and watch shops."+p.Group
+	definition, shops := `"`+p.Name("shop")+`"`, "you are not allowed to list and watch shops."+p.Group
 	cases := map[string]struct {
 		token, path string
 		has, hasNot []string
@@ -158,8 +158,8 @@ func TestEachViewerSeesWhatTheirTokenMayRead(t *testing.T) {
 		"definitions: the overview": {definitions, "overview", []string{definition}, nil},
 		"definitions: instances":    {definitions, instances, []string{shops}, []string{`"main"`}},
 		"definitions: an instance":  {definitions, object, []string{"you may not"}, []string{"main-settings"}},
-		"definitions: the program":  {definitions, "program", []string{"you may not read the watches and queues"}, []string{"Watched"}},
-		"nothing: the overview":     {nothing, "overview", []string{"you may not list and watch resourcegraphdefinitions.kro.run"}, []string{definition}},
+		"definitions: the program":  {definitions, "program", []string{"you are not allowed to read the watches and queues"}, []string{"Watched"}},
+		"nothing: the overview":     {nothing, "overview", []string{"you are not allowed to list and watch resourcegraphdefinitions.kro.run"}, []string{definition}},
 		"nothing: instances":        {nothing, instances, []string{shops}, []string{`"main"`}},
 		"no token of the cluster":   {all + "x", "overview", []string{"401"}, []string{definition}},
 		"a word":                    {"guess", instances, []string{"401"}, []string{`"main"`}},
@@ -268,10 +268,10 @@ func TestLogInAndOut(t *testing.T) {
 	b.requests.check(t, p.URL)
 
 	logIn(other)
-	b.arrive(t, "location.pathname === '/' && "+row+" && document.body.innerText.includes('You may not list and watch shops."+p.Group+" in all namespaces, so its instances are not counted')")
+	b.arrive(t, "location.pathname === '/' && "+row+" && document.body.innerText.includes('You are not allowed to list and watch shops."+p.Group+" in all namespaces, so its instances are not counted')")
 	b.picture(t, "few-permissions")
 	b.goTo(t, "#/program")
-	b.await(t, "document.body.innerText.includes('You may not read the watches')")
+	b.await(t, "document.body.innerText.includes('You are not allowed to read the watches')")
 	b.requests.check(t, p.URL)
 
 	// A logout in another tab leads this one to the login.
@@ -301,11 +301,11 @@ func TestATenantNamesTheirNamespace(t *testing.T) {
 	b.do(t, "const i = document.getElementById('token'); i.value = "+quote(token)+"; i.form.requestSubmit()")
 	b.arrive(t, "location.pathname === '/' && [...document.querySelectorAll('tbody th a')].some(a => a.textContent === "+quote(p.Name("shop"))+")")
 	b.goTo(t, "#/definition?"+url.Values{"group": {"kro.run"}, "kind": {"ResourceGraphDefinition"}, "name": {p.Name("shop")}}.Encode())
-	b.await(t, "document.body.innerText.includes('You may not list and watch shops."+p.Group+" in all namespaces; if you may in a namespace, name it above.')")
+	b.await(t, "document.body.innerText.includes('You are not allowed to list and watch shops."+p.Group+" in all namespaces; if you are allowed to in one namespace, name it above.')")
 	b.do(t, "for (const d of document.querySelectorAll('details')) d.open = true")
-	b.await(t, "document.body.innerText.includes('You may not list and watch graphrevisions.internal.kro.run, so revisions are not shown.')")
+	b.await(t, "document.body.innerText.includes('You are not allowed to list and watch graphrevisions.internal.kro.run, so revisions are not shown.')")
 	b.do(t, "const n = [...document.querySelectorAll('label')].find(l => l.innerText.startsWith('Namespace')).querySelector('input'); n.value = "+quote(p.NS)+"; n.dispatchEvent(new Event('change'))")
-	b.await(t, "[...document.querySelectorAll('tbody th a')].some(a => a.textContent === 'main') && !document.body.innerText.includes('You may not list and watch shops')")
+	b.await(t, "[...document.querySelectorAll('tbody th a')].some(a => a.textContent === 'main') && !document.body.innerText.includes('You are not allowed to list and watch shops')")
 	b.picture(t, "tenant")
 	b.goTo(t, "#/object?"+url.Values{"group": {p.Group}, "kind": {"Shop"}, "namespace": {p.NS}, "name": {"main"}}.Encode())
 	b.await(t, "!!document.querySelector('g[data-id=\"/web/\"].node')")
@@ -322,7 +322,7 @@ func TestATenantWithoutDefinitionsNamesAKind(t *testing.T) {
 	b.arrive(t, "document.getElementById('token')?.form")
 	b.do(t, "const i = document.getElementById('token'); i.value = "+quote(token)+"; i.form.requestSubmit()")
 	b.arrive(t, "location.pathname === '/' && document.querySelector('form[aria-label=\"Instances of a kind\"]')?.checkVisibility()")
-	b.await(t, "document.body.innerText.includes('You may not list and watch resourcegraphdefinitions.kro.run, so these definitions are not shown.')")
+	b.await(t, "document.body.innerText.includes('You are not allowed to list and watch resourcegraphdefinitions.kro.run, so these definitions are not shown.')")
 	b.check(t)
 	b.picture(t, "tenant-overview")
 	b.do(t, "const f = document.querySelector('form'); const [kind, namespace] = f.querySelectorAll('input'); kind.value = "+quote("shop."+p.Group)+"; namespace.value = "+quote(p.NS)+"; f.requestSubmit()")

@@ -34,7 +34,7 @@ const typePatterns = "A PATTERN is the name of a type, or has * for any characte
 	"so that the shell does not expand it. Names are case-sensitive."
 
 // exitCodes is the help on the exit codes of verbs that wait for a cluster.
-const exitCodes = "Exit codes: 0 after success, 1 after a failure, 2 for invalid arguments, 4 if the time is up."
+const exitCodes = "Exit codes: 0 after success, 1 after a failure, 2 for invalid arguments, 4 on a timeout."
 
 // completeTypes completes names of resource types, all but those that are there already.
 func completeTypes(_ *cobra.Command, args []string, typed string) ([]string, cobra.ShellCompDirective) {

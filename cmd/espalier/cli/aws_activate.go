@@ -37,7 +37,7 @@ func (f *activateFlags) add(cmd *cobra.Command) {
 	f.where.add(cmd)
 	cmd.Flags().StringVar(&f.name, "name", "default", "name of the ResourceTypeActivation")
 	cmd.Flags().BoolVar(&f.wait, "wait", true, "wait until the change is complete")
-	cmd.Flags().DurationVar(&f.timeout, "timeout", 2*time.Minute, "how long to wait")
+	cmd.Flags().DurationVar(&f.timeout, "timeout", 2*time.Minute, "timeout of the wait")
 }
 
 func newAWSActivate() *cobra.Command {
@@ -48,8 +48,8 @@ func newAWSActivate() *cobra.Command {
 		Long: "Adds resource types to a ResourceTypeActivation, which it creates if there is none, and\n" +
 			"waits until their kinds are served. With --on-demand, types are activated only once a\n" +
 			"ResourceGraphDefinition, ResourceGroup or Composition names one of their kinds.\n\n" +
-			"The scopes of a ResourceTypeActivation are for all its types. With a --scope that it does not\n" +
-			"have, and other types that it has, activate refuses: --name makes another one.\n\n" +
+			"The scopes of a ResourceTypeActivation apply to all its types. If it has other types, activate\n" +
+			"refuses a --scope that it does not have: use --name for another ResourceTypeActivation.\n\n" +
 			typePatterns + "\n\n" + exitCodes,
 		Example: "  espalier aws activate AWS::EC2::VPC AWS::EC2::Subnet\n" +
 			"  espalier aws activate 'AWS::EKS::*' --name eks --scope Namespaced,Cluster\n" +
@@ -79,9 +79,9 @@ func newAWSActivate() *cobra.Command {
 	flags.add(cmd)
 	cmd.Flags().StringSliceVar(&flags.onDemand, "on-demand", nil, "types that definitions activate by naming their kinds")
 	cmd.Flags().StringSliceVar(&flags.scopes, "scope", nil,
-		"scope of the kinds, Namespaced or Cluster; by default those of the ResourceTypeActivation, and Namespaced of a new one")
+		"scope of the kinds: Namespaced or Cluster; by default as it is, Namespaced if it is new")
 	cmd.Flags().Int32Var(&flags.maxKinds, "max-kinds", 0,
-		"the greatest number of kinds of the ResourceTypeActivation; its default is "+strconv.Itoa(resource.DefaultMaxKinds))
+		"maximum number of kinds of the ResourceTypeActivation; by default "+strconv.Itoa(resource.DefaultMaxKinds))
 	return cmd
 }
 
@@ -162,7 +162,7 @@ func (f *activateFlags) remove(s *resource.ActivationSpec, patterns []string) er
 	for _, p := range patterns {
 		is := func(other resource.TypePattern) bool { return string(other) == p }
 		if !slices.ContainsFunc(s.Types, is) && !slices.ContainsFunc(s.OnDemand, is) {
-			return fmt.Errorf("ResourceTypeActivation %s does not have the pattern %s, so that nothing is changed; it has %s", f.name, p, patternsOf(s))
+			return fmt.Errorf("ResourceTypeActivation %s does not have the pattern %s; nothing was changed. It has %s", f.name, p, patternsOf(s))
 		}
 		types, onDemand = slices.DeleteFunc(types, is), slices.DeleteFunc(onDemand, is)
 	}

@@ -87,7 +87,7 @@ func (a activations) change(ctx context.Context, name string, create bool,
 		case err != nil:
 			return err
 		case create && found.GetDeletionTimestamp() != nil:
-			return fmt.Errorf("ResourceTypeActivation %s is being deleted, so that it activates nothing; use --name for another ResourceTypeActivation", name)
+			return fmt.Errorf("ResourceTypeActivation %s is being deleted and activates nothing; use --name for another ResourceTypeActivation", name)
 		}
 		typed, err := activationOf(found)
 		if err != nil {

@@ -28,7 +28,7 @@ func TestAnActivationThatIsBeingDeletedGetsNoTypes(t *testing.T) {
 
 	flags := activateFlags{name: "default"}
 	_, err := in.change(t.Context(), "default", true, func(s *resource.ActivationSpec) error { return flags.change(s, []string{"AWS::S3::Bucket"}) })
-	if err == nil || !strings.Contains(err.Error(), "is being deleted, so that it activates nothing; use --name") {
+	if err == nil || !strings.Contains(err.Error(), "is being deleted and activates nothing; use --name") {
 		t.Errorf("got %v", err)
 	}
 	after, err := client.Get(t.Context(), "default", metav1.GetOptions{})

@@ -36,15 +36,15 @@ func newAWSImport() *cobra.Command {
 			"or all with the tags of --tag; with both, it fails unless the tags match. Nothing is changed,\n" +
 			"neither in AWS nor in a cluster, and none is needed.\n\n" +
 			"The managed resources only observe (managementPolicies: [Observe]). Apply them, and when they\n" +
-			"are ready, apply what --full prints: then they are managed with all policies, and what is in\n" +
-			"spec.forProvider is what AWS has, so that nothing changes.\n\n" +
+			"are ready, apply what --full prints: then they are managed with all policies, and nothing\n" +
+			"changes, because spec.forProvider has the values of AWS.\n\n" +
 			"With --tree, what a resource refers to is read too, and the properties become references.\n" +
 			"Parts of an identifier are joined with |, in the order that 'espalier aws types' prints: quote\n" +
 			"it. Resources without tags, or that AWS cannot list, are imported by their identifiers.\n\n" +
-			"Credentials are those of the AWS tools: the environment, the files in ~/.aws, or the\n" +
-			"machine's role. The calls are ListResources and GetResource of the Cloud Control API, and for\n" +
-			"types that it does not serve those of their service; the permissions to read are among those\n" +
-			"that 'espalier aws policy' prints.\n\n" +
+			"Credentials come from where the AWS tools find them: the environment, the files in ~/.aws, or\n" +
+			"the machine's role. It calls ListResources and GetResource of the Cloud Control API or, for\n" +
+			"types that this API does not serve, the API of their service. 'espalier aws policy' prints the\n" +
+			"permissions, among others.\n\n" +
 			"Exit codes: 0 after success, 1 after a failure, also if there is no such resource, 2 for\n" +
 			"invalid arguments.",
 		Example: "  espalier aws import AWS::EC2::VPC vpc-0123456789abcdef0 --region eu-central-1\n" +
@@ -69,20 +69,20 @@ func newAWSImport() *cobra.Command {
 			return importAWS(cmd, flags, args[0], args[1:], tags)
 		},
 	}
-	cmd.Flags().StringVar(&flags.region, "region", "", "the region; by default that of the AWS tools")
-	cmd.Flags().StringVar(&flags.profile, "profile", "", "the profile of the AWS tools")
+	cmd.Flags().StringVar(&flags.region, "region", "", "region; by default the one configured for the AWS tools")
+	cmd.Flags().StringVar(&flags.profile, "profile", "", "profile of the AWS tools")
 	cmd.Flags().StringVar(&flags.endpoint, "endpoint", "", "URL of the APIs, for test clouds")
 	cmd.Flags().StringArrayVar(&flags.tags, "tag", nil,
-		"import the resources with this tag, KEY=VALUE; several must all match; those that are identified must have it")
+		"tag of the resources to import, KEY=VALUE; repeatable: all must match")
 	cmd.Flags().BoolVar(&flags.all, "all", false, "import all resources of the type in the region")
 	cmd.Flags().StringVar(&flags.of, "list-with", "", "what AWS needs to list resources of the type, as JSON: '{\"ClusterName\": \"main\"}'")
-	cmd.Flags().BoolVar(&flags.tree, "tree", false, "also import what the resources refer to")
-	cmd.Flags().IntVar(&flags.limit, "limit", 100, "the greatest number of resources; with more, nothing is printed")
+	cmd.Flags().BoolVar(&flags.tree, "tree", false, "import what the resources refer to as well")
+	cmd.Flags().IntVar(&flags.limit, "limit", 100, "maximum number of resources; with more, nothing is printed")
 	cmd.Flags().BoolVar(&flags.manifest.Full, "full", false, "allow all actions, instead of only observing")
 	cmd.Flags().StringVarP(&flags.manifest.Namespace, "namespace", "n", "", "namespace of the objects; by default none is printed")
 	cmd.Flags().StringVar(&flags.manifest.Name, "name", "", "name of the object of the first resource; by default from its tag Name or its identifier")
 	cmd.Flags().StringVar(&flags.scope, "scope", string(resource.ScopeNamespaced), "scope of the kinds: Namespaced or Cluster")
-	cmd.Flags().StringVar(&flags.config, "provider-config", "", "the provider configuration, as NAME or KIND/NAME; by default the one named default")
+	cmd.Flags().StringVar(&flags.config, "provider-config", "", "provider configuration, NAME or KIND/NAME; by default the one named default")
 	return cmd
 }
 

@@ -109,7 +109,7 @@ type activatedFlags struct {
 
 func (f *activatedFlags) add(cmd *cobra.Command) {
 	f.clusterFlags.add(cmd)
-	cmd.Flags().BoolVar(&f.onDemand, "on-demand", false, "without a pattern, also the types that definitions may activate and have not")
+	cmd.Flags().BoolVar(&f.onDemand, "on-demand", false, "without a pattern: include types that definitions can still activate")
 }
 
 // typesOf returns the types that the patterns match, or without patterns those that are activated in the
@@ -164,7 +164,7 @@ func activatedTypes(all []v1alpha1.ResourceTypeActivation, onDemand bool) (names
 			}
 		}
 		if kinds := int(a.Status.Kinds.Activated + a.Status.Kinds.Deactivated); !onDemand && len(a.Spec.OnDemand) > 0 && listed < kinds {
-			notes = append(notes, fmt.Sprintf("the status of ResourceTypeActivation %s lists %d of %d kinds, so that types can be missing that definitions have activated: name them, or add --on-demand", a.Name, listed, kinds))
+			notes = append(notes, fmt.Sprintf("the status of ResourceTypeActivation %s lists %d of %d kinds only; the policy can lack types that definitions have activated: name them, or add --on-demand", a.Name, listed, kinds))
 		}
 	}
 	slices.Sort(names)
@@ -207,17 +207,17 @@ func newAWSRBAC() *cobra.Command {
 	)
 	cmd := &cobra.Command{
 		Use:   "rbac [PATTERN...]",
-		Short: "Print the ClusterRole with which the provider, or users, may use the kinds of resource types",
+		Short: "Print a ClusterRole for using the kinds of resource types",
 		Long: "Prints a ClusterRole with permissions for the kinds of the types that match, or without a\n" +
 			"pattern for those that are activated in the cluster: what the provider needs, or with --for\n" +
 			"what tenants, viewers, or the controllers of compositions need. Its label adds the rules to\n" +
-			"a role that the chart, or Kubernetes for viewers, has.\n\n" +
-			"The name of the ClusterRole is made from the patterns, such as espalier-aws-types-ec2-vpc,\n" +
-			"so that those for different patterns exist beside each other. Without a pattern it is\n" +
+			"a role of the chart or, for viewers, of Kubernetes.\n\n" +
+			"The name of the ClusterRole is made from the patterns, such as espalier-aws-types-ec2-vpc:\n" +
+			"roles for different patterns do not replace each other. Without a pattern it is\n" +
 			"espalier-aws-types: apply it again when other types are activated. --name sets another one.\n\n" +
-			"Kubernetes has no rule for all groups below aws.espalier.dev, so that the provider needs one\n" +
-			"for each service that is used: this one, or an item of the value providers.aws.services of\n" +
-			"the chart.\n\n" + typePatterns,
+			"Kubernetes has no rule for all groups below aws.espalier.dev, so the provider needs a rule\n" +
+			"for each service that is used: this ClusterRole, or an item of the value\n" +
+			"providers.aws.services of the chart.\n\n" + typePatterns,
 		Example: "  espalier aws rbac 'AWS::EC2::*' AWS::EKS::Cluster | kubectl apply -f -\n" +
 			"  espalier aws rbac AWS::S3::Bucket --for tenant | kubectl apply -f -",
 		ValidArgsFunction: completeTypes,
@@ -253,9 +253,9 @@ func newAWSRBAC() *cobra.Command {
 	}
 	where.add(cmd)
 	cmd.Flags().StringVar(&name, "name", "", "name of the ClusterRole; by default from the patterns, --for and --scope")
-	cmd.Flags().StringVar(&who, "for", "provider", "who gets the permissions: provider, tenant, viewer, or composer, the controllers that compose resources")
+	cmd.Flags().StringVar(&who, "for", "provider", "recipient: provider, tenant, viewer, or composer (the controllers that compose resources)")
 	cmd.Flags().StringSliceVar(&scopes, "scope", nil,
-		"scopes of the kinds, Namespaced or Cluster; by default Namespaced for tenants and viewers, and otherwise both")
+		"scopes of the kinds: Namespaced or Cluster; by default both, or Namespaced for tenants and viewers")
 	return cmd
 }
 

@@ -38,7 +38,7 @@ func newAWSSchemaUpdate() *cobra.Command {
 		Use:   "update",
 		Short: "Write newer schemas of resource types to a file",
 		Long: "Downloads AWS's public schemas of resource types, in the Python package cfn-lint, with pip,\n" +
-			"writes those that can be served to a file, and says which types differ from those of this\n" +
+			"writes those that can be served to a file, and lists the types that differ from those of this\n" +
 			"program. 'espalier provider run aws --aws-types-file FILE' serves them, or 'espalier up' with\n" +
 			"aws.typesFile in the file of --config. CustomResourceDefinitions of activated types are updated\n" +
 			"when the provider starts with the file. Without access to a package index, --from reads a\n" +
@@ -54,9 +54,9 @@ func newAWSSchemaUpdate() *cobra.Command {
 		},
 	}
 	cmd.Flags().StringVar(&flags.output, "output", "types.zip", "the file to write")
-	cmd.Flags().StringVar(&flags.from, "from", "", "a wheel of cfn-lint, instead of downloading one")
-	cmd.Flags().StringVar(&flags.version, "version", "", "the version of cfn-lint; by default the newest")
-	cmd.Flags().StringVar(&flags.sum, "sha256", "", "refuse a wheel with another SHA-256")
+	cmd.Flags().StringVar(&flags.from, "from", "", "wheel of cfn-lint to read instead of downloading one")
+	cmd.Flags().StringVar(&flags.version, "version", "", "version of cfn-lint; by default the newest")
+	cmd.Flags().StringVar(&flags.sum, "sha256", "", "SHA-256 that the wheel must have")
 	return cmd
 }
 

@@ -233,13 +233,13 @@ func TestPatternsAreAddedAndRemovedOnce(t *testing.T) {
 		t.Error(diff)
 	}
 	err := of.remove(&spec, []string{"AWS::EKS::*", "AWS::EKS::Cluster"})
-	if err == nil || !strings.HasSuffix(err.Error(), "does not have the pattern AWS::EKS::Cluster, so that nothing is changed; it has AWS::EKS::*, AWS::IAM::*") {
+	if err == nil || !strings.HasSuffix(err.Error(), "does not have the pattern AWS::EKS::Cluster; nothing was changed. It has AWS::EKS::*, AWS::IAM::*") {
 		t.Errorf("got %v", err)
 	}
 	if diff := cmp.Diff(want, spec); diff != "" {
 		t.Error(diff)
 	}
-	if err := of.remove(&resource.ActivationSpec{}, []string{"AWS::EKS::*"}); err == nil || !strings.HasSuffix(err.Error(), "it has none") {
+	if err := of.remove(&resource.ActivationSpec{}, []string{"AWS::EKS::*"}); err == nil || !strings.HasSuffix(err.Error(), "It has none") {
 		t.Errorf("got %v", err)
 	}
 }

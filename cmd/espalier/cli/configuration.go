@@ -26,7 +26,7 @@ type configuration struct {
 // add sets the defaults, of which flags that are added later set fields.
 func (c *configuration) add(cmd *cobra.Command, defaults server.ControllerConfiguration) *pflag.FlagSet {
 	c.defaults, c.ControllerConfiguration = defaults, defaults
-	cmd.Flags().StringVar(&c.file, "config", "", "a file with a ControllerConfiguration, in which flags replace fields")
+	cmd.Flags().StringVar(&c.file, "config", "", "file with a ControllerConfiguration; flags override its fields")
 	return cmd.Flags()
 }
 
@@ -80,18 +80,18 @@ func setAgain(flag *pflag.Flag) func() error {
 // addSelection adds the flags for the part of the cluster that an installation works on.
 func (c *configuration) addSelection(flags *pflag.FlagSet, prefix string) {
 	flags.StringSliceVar(&c.WatchNamespaces, shard.NamespacesFlag, nil,
-		prefix+"work only in these namespaces, or with !NAMESPACE in all but these; cluster-scoped objects belong to the installation that leaves namespaces out")
-	flags.StringVar(&c.WatchLabelSelector, shard.LabelsFlag, "", prefix+"work only on definitions, with all that they serve, and managed resources whose labels match")
+		prefix+"namespaces to work in, or to leave out with !NAMESPACE; cluster-scoped objects go to the installation that leaves some out")
+	flags.StringVar(&c.WatchLabelSelector, shard.LabelsFlag, "", prefix+"label selector of the definitions, with all that they serve, and managed resources to work on")
 }
 
 // addFunctions adds the flags for how functions are served.
 func (c *configuration) addFunctions(flags *pflag.FlagSet) {
 	flags.BoolVar(&c.Functions.Development, "functions-development", c.Functions.Development,
-		"let the annotations of a Function name a port of the loopback interface that serves it without TLS, if the function is neither installed nor built in")
+		"accept a Function's annotation that names a loopback port without TLS, if the function is neither installed nor built in")
 	flags.StringArrayVar(&c.Functions.Environment, "function-env", nil,
-		"an environment variable of the programs of functions, which get no others: NAME=VALUE, or NAME for the value that it has here; repeatable")
+		"environment variable for the programs of functions, which get no other: NAME=VALUE, or NAME for its value here; repeatable")
 	flags.StringArrayVar(&c.Functions.Local, "function", nil,
-		"how a function is served, instead of what the cluster says: NAME=./program runs a program, NAME=HOST:PORT calls an address on this machine; repeatable")
+		"where to call a function, whatever the cluster has: NAME=./program, or NAME=HOST:PORT on this machine; repeatable")
 }
 
 // addControllers adds the flags that up and run have in common.
@@ -99,33 +99,33 @@ func (c *configuration) addControllers(flags *pflag.FlagSet) {
 	flags.StringVar(&c.Health.BindAddress, "health-probe-bind-address", c.Health.BindAddress, "address of /healthz and /readyz, such as :8081 in a pod; 0 for none")
 	flags.StringVar(&c.Metrics.BindAddress, "metrics-bind-address", c.Metrics.BindAddress, "address of /metrics, such as :8080 in a pod; 0 for none")
 	flags.BoolVar(&c.Metrics.Secure, "metrics-secure", false,
-		"serve /metrics over TLS, and only to clients whose token may get the path /metrics (TokenReview and SubjectAccessReview); the details of /readyz?verbose are then at /readyz/verbose of that address")
+		"serve /metrics over TLS, to clients whose token is allowed to get it (TokenReview, SubjectAccessReview); the address then serves the details of /readyz?verbose at /readyz/verbose")
 	flags.StringVar(&c.IntrospectionSocket, "introspection-socket", "",
-		"the socket that 'espalier watches' and 'espalier top' connect to, in a directory of mode 0700; by default one for this user and cluster, 0 for none")
+		"socket for 'espalier watches' and 'espalier top', in a directory of mode 0700; by default one for this user and cluster, 0 for none")
 	flags.IntVar(&c.Workers, "workers", c.Workers, "concurrent reconciles of each kind")
 	flags.BoolVar(&c.AllowCRDDeletion, "allow-crd-deletion", false, "delete the CustomResourceDefinition of a deleted definition, once it has no instances")
 	flags.BoolVar(&c.RequireServiceAccount, "require-service-account", false,
-		"refuse cluster-scoped graph definitions without a service account, whose instances would be reconciled with the controllers' permissions")
+		"refuse cluster-scoped graph definitions without a service account, because they would use the controllers' permissions")
 	flags.BoolVar(&c.PostgreSQL.Enabled, "postgresql", false, "serve the kinds of postgresql.espalier.dev, whose external resources are on PostgreSQL servers")
 	flags.BoolVar(&c.AWS.Enabled, "aws", false, "serve the kinds of resource types of AWS that are activated")
 	flags.StringVar(&c.Tracing.Endpoint, "tracing-endpoint", "",
-		"export traces by OTLP to this URL, with TLS unless it begins with http://; by default $OTEL_EXPORTER_OTLP_TRACES_ENDPOINT or $OTEL_EXPORTER_OTLP_ENDPOINT, and without these there are no traces")
+		"URL to export traces to by OTLP, with TLS unless it begins with http://; by default $OTEL_EXPORTER_OTLP_TRACES_ENDPOINT or $OTEL_EXPORTER_OTLP_ENDPOINT, or no export")
 	c.addFunctions(flags)
-	flags.StringVar((*string)(&c.Log.Format), "log-format", string(c.Log.Format), "how log lines are written: text or json")
+	flags.StringVar((*string)(&c.Log.Format), "log-format", string(c.Log.Format), "format of the log: text or json")
 	flags.IntVarP(&c.Log.Verbosity, "verbosity", "v", 0, "verbosity of the log: 0 to 3")
 }
 
 // addRun adds the flags that only run has.
 func (c *configuration) addRun(flags *pflag.FlagSet) {
-	flags.Var((*dialectFlag)(&c.Dialects), "dialects", "which dialects are served; by default those whose CustomResourceDefinitions no other program has installed, since it may be serving them")
+	flags.Var((*dialectFlag)(&c.Dialects), "dialects", "dialects to serve; by default those whose CustomResourceDefinitions no other program has installed")
 	flags.StringVar(&c.Webhook.BindAddress, "webhook-bind-address", c.Webhook.BindAddress,
 		"address of the admission webhook for Usages and ClusterUsages and of the conversion webhook, over TLS; 0 for none")
-	flags.StringVar(&c.Webhook.Service, "webhook-service", "", "the Service by which the API server reaches the webhooks: namespace/name, or namespace/name:port")
-	flags.StringVar(&c.Webhook.URL, "webhook-url", "", "the URL by which the API server reaches the webhooks, if this program runs outside the cluster")
+	flags.StringVar(&c.Webhook.Service, "webhook-service", "", "Service of the webhooks: namespace/name, or namespace/name:port")
+	flags.StringVar(&c.Webhook.URL, "webhook-url", "", "URL of the webhooks, if this program runs outside the cluster")
 	flags.BoolVar(&c.Webhook.ReplaceCrossplane, "replace-crossplane-webhook", false,
-		"delete ValidatingWebhookConfiguration crossplane-no-usages, which blocks deletions of objects in use when Crossplane is stopped")
+		"delete ValidatingWebhookConfiguration crossplane-no-usages, which blocks deletions of objects in use once Crossplane is stopped")
 	flags.StringVar(&c.UI.BindAddress, "ui-bind-address", c.UI.BindAddress,
-		"address of the page of 'espalier ui', over TLS; each viewer logs in with a token of the cluster, and reads with its permissions; 0 for none")
+		"address of the page of 'espalier ui', over TLS; viewers log in with a token of the cluster and read with its permissions; 0 for none")
 	flags.BoolVar(&c.LeaderElection.Enabled, "leader-elect", true, "elect a leader, so that one of several processes runs the controllers")
 	flags.StringVar(&c.LeaderElection.Namespace, "leader-election-namespace", "",
 		"namespace of the leases, the same for all processes of a cluster; by default the pod's namespace")
@@ -137,7 +137,7 @@ func (c *configuration) addSimulated(cmd *cobra.Command) *pflag.FlagSet {
 	flags := c.add(cmd, simulatedDefaults())
 	c.addFunctions(flags)
 	flags.StringVar((*string)(&c.SecretOutputs), "secret-outputs", string(c.SecretOutputs),
-		"Refuse or Warn of definitions that put data of Secrets into outputs, as the controllers do")
+		"policy for definitions with Secret data in outputs: Refuse or Warn")
 	return flags
 }
 

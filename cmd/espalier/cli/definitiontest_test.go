@@ -72,7 +72,7 @@ steps:
 		t.Fatal(err)
 	}
 	code, stdout, stderr := call(t.Context(), "test", dir)
-	for _, want := range []string{"step 2: ConfigMap default/shp: does not exist, so that it cannot be deleted", "step 2: Thing shop: does not exist, so that it cannot be deleted"} {
+	for _, want := range []string{"step 2: ConfigMap default/shp: does not exist and cannot be deleted", "step 2: Thing shop: does not exist and cannot be deleted"} {
 		if !strings.Contains(stdout, want) {
 			t.Errorf("there is no %q in\n%s", want, stdout)
 		}

@@ -65,7 +65,7 @@ func newDelete() *cobra.Command {
 	cmd.ValidArgsFunction = flags.completeObjects
 	flags.add(cmd)
 	cmd.Flags().BoolVarP(&flags.watch, "watch", "w", false, "show the progress until it is gone")
-	cmd.Flags().DurationVar(&flags.timeout, "timeout", 0, "how long to watch, such as 5m; by default until it is gone")
+	cmd.Flags().DurationVar(&flags.timeout, "timeout", 0, "timeout of the watch, such as 5m; by default none")
 	cmd.Flags().StringVar(&flags.cascade, "cascade", "background", "what happens to its children: background or foreground deletes them, orphan keeps them")
 	return cmd
 }

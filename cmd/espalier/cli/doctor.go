@@ -23,15 +23,15 @@ func newDoctor() *cobra.Command {
 	var flags doctorFlags
 	cmd := &cobra.Command{
 		Use:   "doctor",
-		Short: "Check an installation, and say what to do about each problem",
+		Short: "Check an installation and print what to do about each problem",
 		Long: "Checks the installation in a cluster: versions; whether the controllers run, and their permissions;\n" +
 			"CustomResourceDefinitions; webhooks and their certificates; definitions and compositions that are not served;\n" +
 			"deletions that do not end; kinds without a definition and objects without their instance; and fields that\n" +
-			"somebody else keeps changing. Below the table, each finding has what can be done about it.\n\n" +
-			"It reads with the rights of the caller and changes nothing. A check that needs what could not be read\n" +
+			"another manager keeps changing. Below the table, each finding has a remedy.\n\n" +
+			"It reads with the permissions of the caller and changes nothing. A check whose input could not be read\n" +
 			"has the severity unknown. Of Secrets, it reads names and labels only.\n\n" +
-			"Exit codes: 0 if no problems were found; 5 if some were, or, with --strict, warnings or what is unknown; 1 after\n" +
-			"a failure; 2 for invalid arguments.",
+			"Exit codes: 0 if no problems were found; 5 if some were, or, with --strict, warnings or incomplete checks;\n" +
+			"1 after a failure; 2 for invalid arguments.",
 		Example: "  espalier doctor\n" +
 			"  espalier doctor -o json | jq '.[] | select(.severity == \"problem\")'\n" +
 			"  espalier doctor --serviceaccount espalier-system:espalier --strict",
@@ -40,9 +40,9 @@ func newDoctor() *cobra.Command {
 	}
 	flags.where.add(cmd)
 	flags.output.add(cmd)
-	cmd.Flags().StringVar(&flags.account, "serviceaccount", "", "the service account of the controllers, as NAMESPACE:NAME; by default that of their Deployments")
-	cmd.Flags().BoolVar(&flags.strict, "strict", false, "fail on warnings and on what could not be checked as well")
-	cmd.Flags().DurationVar(&flags.stuckAfter, "stuck-after", 5*time.Minute, "how long a deletion may take")
+	cmd.Flags().StringVar(&flags.account, "serviceaccount", "", "service account of the controllers, NAMESPACE:NAME; by default their Deployments'")
+	cmd.Flags().BoolVar(&flags.strict, "strict", false, "fail on warnings and on incomplete checks as well")
+	cmd.Flags().DurationVar(&flags.stuckAfter, "stuck-after", 5*time.Minute, "age from which a deletion is reported")
 	return cmd
 }
 

@@ -44,11 +44,11 @@ func newExport() *cobra.Command {
 	flags.where.add(cmd)
 	cmd.Flags().StringVarP(&flags.output, "output", "o", "-", "the file to write, of mode 0600; - for the standard output")
 	cmd.Flags().StringSliceVarP(&flags.selection.Namespaces, "namespace", "n", nil,
-		"only objects of these namespaces, with what they are composed of elsewhere, and all definitions")
+		"namespaces to export, with all definitions and what the objects compose elsewhere")
 	cmd.Flags().StringSliceVar(&flags.selection.Definitions, "definitions", nil,
-		"only these definitions, with those whose kinds they compose, and the instances of all these")
+		"definitions to export, with those that they compose, and the instances of all of them")
 	cmd.Flags().BoolVar(&flags.secrets, "include-secrets", false,
-		"include the Secrets of provider configurations and of functions; whoever can read the file can read them")
+		"include the Secrets of provider configurations and functions; every reader of the file can read them")
 	return cmd
 }
 
@@ -85,7 +85,7 @@ func exportError(err error) error {
 	if !apierrors.IsForbidden(err) {
 		return err
 	}
-	return fmt.Errorf("%w\nan export reads all that it writes, and definitions, CustomResourceDefinitions and the Namespace kube-system also with --namespace: make it with an account that may read these, such as that of a cluster administrator", err)
+	return fmt.Errorf("%w\nan export reads all that it writes, and even with --namespace all definitions, CustomResourceDefinitions and the Namespace kube-system: use an account that is allowed to read them, such as a cluster administrator's", err)
 }
 
 // writeExport writes to a file, or to the standard output.

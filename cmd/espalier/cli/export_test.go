@@ -14,7 +14,7 @@ import (
 func TestAForbiddenExportSaysWhatItReads(t *testing.T) {
 	forbidden := apierrors.NewForbidden(schema.GroupResource{Resource: "namespaces"}, "kube-system", errors.New("no role"))
 	err := exportError(fmt.Errorf("read Namespace kube-system: %w", forbidden))
-	if text := err.Error(); !strings.Contains(text, "no role") || !strings.Contains(text, "also with --namespace") || !apierrors.IsForbidden(err) {
+	if text := err.Error(); !strings.Contains(text, "no role") || !strings.Contains(text, "even with --namespace") || !apierrors.IsForbidden(err) {
 		t.Error(err)
 	}
 	if other := errors.New("no space left"); exportError(other).Error() != other.Error() {

@@ -25,12 +25,12 @@ func newGather() *cobra.Command {
 	var flags gatherFlags
 	cmd := &cobra.Command{
 		Use:   "gather",
-		Short: "Write what explains the state of a cluster to an archive, without data of Secrets",
+		Short: "Collect a support archive (no Secret data)",
 		Long: "Writes definitions, their revisions and CustomResourceDefinitions, instances, what they consist of,\n" +
 			"managed resources, Bindings, functions, usages, and the events about all of them to a compressed tar\n" +
 			"archive of YAML files, of mode 0600. Values of Secrets are replaced. ConfigMaps and other objects are\n" +
-			"written as they are: look for secrets there before you send the archive to somebody.\n\n" +
-			"What you may not read is left out, and listed in the archive's notes.txt and on the standard error. If\n" +
+			"written as they are: look for secrets there before you share the archive.\n\n" +
+			"What you are not allowed to read is left out, and listed in the archive's notes.txt and on the standard error. If\n" +
 			"nothing can be read, no archive is written, and the command fails.\n\n" +
 			"'espalier status', 'why', 'tree' and 'blockers' read the archive in place of the cluster with --from; so they do\n" +
 			"with exports, and with directories and archives of YAML files that other programs have written.",
@@ -41,7 +41,7 @@ func newGather() *cobra.Command {
 		RunE: func(cmd *cobra.Command, _ []string) error { return flags.run(cmd) },
 	}
 	flags.where.add(cmd)
-	cmd.Flags().StringSliceVarP(&flags.namespaces, "namespace", "n", nil, "only namespaced objects of these namespaces; can be repeated")
+	cmd.Flags().StringSliceVarP(&flags.namespaces, "namespace", "n", nil, "namespaces of the namespaced objects to collect; repeatable")
 	cmd.Flags().StringVarP(&flags.output, "output", "o", "espalier-gather.tar.gz", "the file to write, or - for the standard output")
 	return cmd
 }
@@ -79,9 +79,9 @@ func (f *gatherFlags) nothingGathered(notes []string) error {
 	case len(notes) == 0:
 		return errors.New(text + "the cluster has none of the objects; check the context of the kubeconfig, and --namespace")
 	case len(f.namespaces) == 0:
-		return errors.New(text + "no object could be read; name the namespaces that you may read with --namespace, or use an account that may list what the notes name")
+		return errors.New(text + "no object could be read; name namespaces that you are allowed to read with --namespace, or use an account that is allowed to list what the notes name")
 	}
-	return errors.New(text + "no object could be read; use an account that may list what the notes name")
+	return errors.New(text + "no object could be read; use an account that is allowed to list what the notes name")
 }
 
 // recordedConfig is a connection to a record of a cluster. Notes say what could not be read when it was written.

@@ -105,8 +105,8 @@ func TestGatherWithoutPermissions(t *testing.T) {
 		args []string
 		want []string
 	}{
-		"all namespaces":  {nil, []string{"note: you may not list shops.kro.run in all namespaces\n", "no archive is written", "--namespace"}},
-		"one namespace":   {[]string{"-n", "team-a"}, []string{"note: you may not list shops.kro.run in namespace team-a\n", "no archive is written"}},
+		"all namespaces":  {nil, []string{"note: you are not allowed to list shops.kro.run in all namespaces\n", "no archive is written", "--namespace"}},
+		"one namespace":   {[]string{"-n", "team-a"}, []string{"note: you are not allowed to list shops.kro.run in namespace team-a\n", "no archive is written"}},
 		"standard output": {[]string{"-o", "-"}, []string{"no archive is written"}},
 	} {
 		code, out, errs := call(t.Context(), append([]string{"gather", "--kubeconfig", kubeconfig, "-o", archive}, tc.args...)...)

@@ -46,8 +46,8 @@ func newGraph() *cobra.Command {
 		},
 		RunE: func(cmd *cobra.Command, args []string) error { return drawGraph(cmd, flags, strings.Join(args, "")) },
 	}
-	cmd.Flags().StringSliceVarP(&flags.files, "filename", "f", nil, "a file or a directory, or - for the standard input; can be repeated")
-	cmd.Flags().StringSliceVar(&flags.kinds, "kinds", nil, "a file or a directory with definitions of further kinds; can be repeated")
+	cmd.Flags().StringSliceVarP(&flags.files, "filename", "f", nil, "file or directory, or - for the standard input; repeatable")
+	cmd.Flags().StringSliceVar(&flags.kinds, "kinds", nil, "file or directory with definitions of further kinds; repeatable")
 	cmd.Flags().StringVarP(&flags.output, "output", "o", "mermaid", "mermaid, dot or svg")
 	return cmd
 }

@@ -31,11 +31,11 @@ func newHealth() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "health --argocd|--flux [KIND...]",
 		Short: "Print health checks of Argo CD or Flux for the kinds that are served",
-		Long: "Prints what a tool of GitOps needs to know the health of objects: for Argo CD, the ConfigMap argocd-cm with\n" +
-			"only a health check in Lua for each kind, to be applied on the server's side; for Flux, spec.healthCheckExprs of a\n" +
-			"Kustomization. The kinds are those of definitions, and those that the cluster's definitions and providers serve,\n" +
-			"or, with --filename, that definitions in files define. Named kinds, such as Vpc or vpc.kro.run, are printed alone.\n\n" +
-			"Of a cluster, it reads the CustomResourceDefinitions: the account needs the verb list for them.",
+		Long: "Prints what a GitOps tool needs to know the health of objects: for Argo CD, the ConfigMap argocd-cm with\n" +
+			"only a health check in Lua for each kind, for server-side apply; for Flux, spec.healthCheckExprs of a\n" +
+			"Kustomization. It covers the kinds of definitions, and the kinds that the cluster's definitions and providers\n" +
+			"serve or, with --filename, that files define. With names of kinds, such as Vpc or vpc.kro.run, only these.\n\n" +
+			"In a cluster, it reads the CustomResourceDefinitions: the account needs the verb list for them.",
 		Example: "  espalier health --argocd | kubectl apply --server-side --field-manager espalier-health -f -\n" +
 			"  espalier health --flux -f platform/\n" +
 			"  espalier health --flux vpc database.example.org",
@@ -46,7 +46,7 @@ func newHealth() *cobra.Command {
 	cmd.Flags().BoolVar(&flags.flux, "flux", false, "print the healthCheckExprs of Flux")
 	cmd.Flags().StringVar(&flags.namespace, "argocd-namespace", "argocd", "the namespace of the ConfigMap")
 	cmd.Flags().StringSliceVarP(&flags.files, "filename", "f", nil,
-		"a file or a directory with definitions, or - for the standard input, instead of a cluster; can be repeated")
+		"file or directory with definitions instead of a cluster, or - for the standard input; repeatable")
 	return cmd
 }
 
@@ -111,7 +111,7 @@ func (f *healthFlags) crdsInCluster(ctx context.Context) (out []*apiextensionsv1
 	for options := (metav1.ListOptions{Limit: crdPage}); ; {
 		page, err := client.Resource(resource).List(ctx, options)
 		if apierrors.IsForbidden(err) {
-			return nil, fmt.Errorf("list CustomResourceDefinitions: %w\nhealth reads the CustomResourceDefinitions of the cluster: run it with an account that may list them, or name files with the definitions: -f FILE", err)
+			return nil, fmt.Errorf("list CustomResourceDefinitions: %w\nhealth reads the CustomResourceDefinitions of the cluster: run it with an account that is allowed to list them, or name files with the definitions: -f FILE", err)
 		}
 		if err != nil {
 			return nil, fmt.Errorf("list CustomResourceDefinitions: %w", err)

@@ -72,7 +72,7 @@ func TestHealthUsage(t *testing.T) {
 // TestHealthWithoutPermissions says which permission is missing, and what needs none.
 func TestHealthWithoutPermissions(t *testing.T) {
 	code, _, errs := call(t.Context(), "health", "--flux", "--kubeconfig", forbiddenServer(t, nil))
-	if code != exitFailed || !strings.Contains(errs, "an account that may list them, or name files with the definitions: -f FILE") {
+	if code != exitFailed || !strings.Contains(errs, "an account that is allowed to list them, or name files with the definitions: -f FILE") {
 		t.Errorf("exit code %d: %s", code, errs)
 	}
 }

@@ -27,7 +27,7 @@ func (i instance) printHolds(ctx context.Context, w io.Writer) {
 // printUnreadable prints a note of what a tree lacks because the user may not list it.
 func printUnreadable(w io.Writer, state observe.ClusterState) {
 	if len(state.Unreadable) > 0 {
-		fmt.Fprintf(prose(w), "note: left out, since you may not list them: %s\n", strings.Join(state.Unreadable, ", "))
+		fmt.Fprintf(prose(w), "note: left out, because you are not allowed to list them: %s\n", strings.Join(state.Unreadable, ", "))
 	}
 }
 

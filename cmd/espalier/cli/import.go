@@ -58,9 +58,9 @@ func newImport() *cobra.Command {
 	cmd.Flags().BoolVar(&flags.dryRun, "dry-run", false, "print what would be created, and what is in the way; write nothing")
 	cmd.Flags().BoolVar(&flags.abort, "abort", false, "delete what a failed import of FILE has created")
 	cmd.Flags().StringSliceVar(&flags.accounts, "allow-account", nil,
-		"accounts that revisions in FILE may have although their definitions there name others, as NAMESPACE/NAME, or \"controllers\" for the controllers' own permissions")
-	cmd.Flags().Int64Var(&flags.maxBytes, "max-bytes", archive.MaxBytes, "how large FILE may be, uncompressed; all of it is read into memory")
-	cmd.Flags().DurationVar(&flags.wait, "wait", 2*time.Minute, "how long to wait for kinds that definitions in FILE define")
+		"accounts to accept in revisions although their definition in FILE names another: NAMESPACE/NAME, or \"controllers\"")
+	cmd.Flags().Int64Var(&flags.maxBytes, "max-bytes", archive.MaxBytes, "maximum size of FILE, uncompressed; all of it is read into memory")
+	cmd.Flags().DurationVar(&flags.wait, "wait", 2*time.Minute, "timeout for kinds that definitions in FILE define")
 	return cmd
 }
 

@@ -28,7 +28,7 @@ type instanceFlags struct {
 
 func (f *instanceFlags) add(cmd *cobra.Command) {
 	f.cluster.add(cmd)
-	cmd.Flags().StringVarP(&f.namespace, "namespace", "n", "", "the instance's namespace; by default that of the context")
+	cmd.Flags().StringVarP(&f.namespace, "namespace", "n", "", "the instance's namespace; by default the context's")
 	f.output.add(cmd)
 }
 

@@ -43,9 +43,9 @@ func newLSP() *cobra.Command {
 			})
 		},
 	}
-	cmd.Flags().StringSliceVar(&kinds, "kinds", nil, "a file or a directory with definitions of further kinds; can be repeated")
+	cmd.Flags().StringSliceVar(&kinds, "kinds", nil, "file or directory with definitions of further kinds; repeatable")
 	cmd.Flags().StringVar(&secretOutputs, "secret-outputs", string(graph.RefuseSecretOutputs),
-		"Refuse or Warn of definitions that put data of Secrets into outputs, as the controllers do")
+		"policy for definitions with Secret data in outputs: Refuse or Warn")
 	return cmd
 }
 

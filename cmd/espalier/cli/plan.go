@@ -42,12 +42,12 @@ func newPlan() *cobra.Command {
 			"once. Objects are listed in the order in which they would be written.\n\n" +
 			"The controllers themselves run against the cluster, functions included, but every request that\n" +
 			"writes is a dry run: the API server sets defaults and asks its admission webhooks, and nothing\n" +
-			"is stored. So it needs the permissions of the controllers.\n\n" +
+			"is stored. A plan needs the permissions of the controllers.\n\n" +
 			"Other programs do not act in a dry run: a node that waits until a new object is ready is listed\n" +
-			"as not known yet. Functions are called, and may answer differently later. The kinds of the files\n" +
-			"are validated by their schemas; webhooks for them are not asked. Values from Secrets are hidden.\n\n" +
-			"With --against, the changes are those from the instances as a revision composes them, and not from\n" +
-			"what exists. A rollout in waves is planned to its end then; without --against, up to the first wave.\n\n" +
+			"as not known yet. Functions are called, and can respond differently later. The kinds of the files\n" +
+			"are validated by their schemas; webhooks for them are not called. Values from Secrets are hidden.\n\n" +
+			"With --against, the plan compares with the instances as a revision composes them, and not with what\n" +
+			"exists. It then covers all waves of a rollout; without --against, the waves up to the first.\n\n" +
 			"Exit codes: 0 if there are no problems, 3 if something is refused, 4 if the controllers were\n" +
 			"still busy at the timeout; with --exit-code, 6 if something would change. 1 after a failure, 2\n" +
 			"for invalid arguments.",
@@ -60,16 +60,16 @@ func newPlan() *cobra.Command {
 	}
 	flags.where.add(cmd)
 	flags.addSimulated(cmd)
-	cmd.Flags().StringSliceVarP(&flags.files, "filename", "f", nil, "a file or a directory to plan, or - for the standard input; can be repeated")
-	cmd.Flags().StringVarP(&flags.namespace, "namespace", "n", "", "the namespace of objects that name none; by default that of the context")
-	cmd.Flags().Var((*dialectFlag)(&flags.Dialects), "dialects", "which dialects are served; by default those that 'espalier run' would serve")
+	cmd.Flags().StringSliceVarP(&flags.files, "filename", "f", nil, "file or directory to plan, or - for the standard input; repeatable")
+	cmd.Flags().StringVarP(&flags.namespace, "namespace", "n", "", "the namespace of objects that name none; by default the context's")
+	cmd.Flags().Var((*dialectFlag)(&flags.Dialects), "dialects", "dialects to serve; by default those that 'espalier run' would serve")
 	cmd.Flags().BoolVar(&flags.serverSide, "server-side", false,
-		"plan new objects as 'kubectl apply --server-side' would apply them; those that exist are applied as they were before")
+		"plan new objects as 'kubectl apply --server-side' applies them; existing ones are applied as before")
 	cmd.Flags().StringVar(&flags.fieldManager, "field-manager", "kubectl", "with --server-side, the field manager")
 	flags.output.add(cmd, markdownOutput)
-	cmd.Flags().StringVar(&flags.against, "against", "", "the name of a GraphRevision or CompositionRevision to compare with, instead of what exists")
+	cmd.Flags().StringVar(&flags.against, "against", "", "GraphRevision or CompositionRevision to compare with, instead of what exists")
 	cmd.Flags().BoolVar(&flags.exitCode, "exit-code", false, "exit with 6 if something would change")
-	cmd.Flags().DurationVar(&flags.wait, "wait", 2*time.Minute, "how long the controllers may run for the plan")
+	cmd.Flags().DurationVar(&flags.wait, "wait", 2*time.Minute, "timeout of the controllers' run for the plan")
 	return cmd
 }
 
@@ -133,7 +133,7 @@ func planError(err error) error {
 	if !apierrors.IsForbidden(err) {
 		return err
 	}
-	return fmt.Errorf("%w\na plan needs the permissions of the controllers: make it with a kubeconfig of their account, in a pipeline for example", err)
+	return fmt.Errorf("%w\na plan needs the permissions of the controllers: run it with a kubeconfig of their account, for example in a pipeline", err)
 }
 
 // appliedObjects reads the objects of files. All problems of all files are reported at once. As the API server does, it drops the

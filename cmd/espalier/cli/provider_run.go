@@ -23,9 +23,9 @@ func newProviderRun() *cobra.Command {
 	return &cobra.Command{
 		Use:   "run aws|postgresql [FLAGS]",
 		Short: "Run a provider by itself, with a service account of its own",
-		Long: "Runs the controllers of a provider's kinds, and nothing else, so that 'espalier run' needs\n" +
-			"no access to Secrets. Do not run it beside 'espalier run' with the flag of the same provider.\n" +
-			"Its flags are those of every provider that is a program of its own, and some of its own;\n" +
+		Long: "Runs the controllers of a provider's kinds, and nothing else; 'espalier run' then needs no\n" +
+			"access to Secrets. Do not run it beside 'espalier run' with the flag of the same provider.\n" +
+			"It has the flags of every provider that is a program of its own, and further ones;\n" +
 			"'espalier provider run aws --help' lists them.",
 		Example: "  espalier provider run postgresql --leader-election-namespace espalier-system\n" +
 			"  espalier provider run aws --leader-elect=false",

@@ -66,10 +66,10 @@ func newRBAC() *cobra.Command {
 	}
 	flags.where.add(cmd)
 	cmd.Flags().StringVarP(&flags.namespace, "namespace", "n", "", "namespace of the definition, if it is a ResourceGroup")
-	cmd.Flags().StringVarP(&flags.file, "filename", "f", "", "a file or a directory with the definition, instead of one in the cluster; - for the standard input")
-	cmd.Flags().StringSliceVar(&flags.instances, "instance-namespace", nil, "another namespace with instances of a ResourceGroup; can be repeated")
-	cmd.Flags().StringVar(&flags.account, "serviceaccount", "", "the service account that the controllers run as: NAMESPACE:NAME")
-	cmd.Flags().StringVar(&flags.user, "user", "", "the user that the controllers run as, if it is not a service account")
+	cmd.Flags().StringVarP(&flags.file, "filename", "f", "", "file or directory with the definition, instead of the cluster; - for the standard input")
+	cmd.Flags().StringSliceVar(&flags.instances, "instance-namespace", nil, "another namespace with instances of a ResourceGroup; repeatable")
+	cmd.Flags().StringVar(&flags.account, "serviceaccount", "", "service account of the controllers: NAMESPACE:NAME")
+	cmd.Flags().StringVar(&flags.user, "user", "", "user of the controllers, if it is not a service account")
 	cmd.Flags().BoolVar(&flags.controllers, "controllers", false, "print what the controllers need in every cluster")
 	flags.program.add(cmd)
 	return cmd

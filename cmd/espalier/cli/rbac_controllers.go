@@ -19,7 +19,7 @@ type programFlags struct {
 func (f *programFlags) add(cmd *cobra.Command) {
 	const with = "with --controllers: "
 	flags := f.configuration.add(cmd, server.DefaultConfiguration())
-	flags.Lookup("config").Usage = with + "the file of --config that they have"
+	flags.Lookup("config").Usage = with + "the file of their --config"
 	flags.BoolVar(&f.LeaderElection.Enabled, "leader-elect", true, with+"they elect a leader")
 	f.addSelection(flags, with)
 	flags.StringVar(&f.LeaderElection.Namespace, "leader-election-namespace", "",

@@ -31,7 +31,7 @@ type offlineFlags struct {
 func (f *offlineFlags) add(cmd *cobra.Command) {
 	flags := f.addSimulated(cmd)
 	flags.StringVarP(&f.namespace, "namespace", "n", "default", "the namespace of objects that name none")
-	flags.DurationVar(&f.wait, "wait", time.Minute, "how long the controllers may run")
+	flags.DurationVar(&f.wait, "wait", time.Minute, "timeout of the controllers' run")
 }
 
 func (f *offlineFlags) check(cmd *cobra.Command) error {
@@ -57,13 +57,12 @@ func newRender() *cobra.Command {
 		Long: "Prints each instance of the files with its status, and the objects that it consists of, in the\n" +
 			"order in which they are written. The controllers themselves run, in an empty cluster in memory;\n" +
 			"functions are called.\n\n" +
-			"The files have definitions, or compositions, and instances. Other objects with the kind and name of\n" +
-			"one that an instance consists of are its observed state, such as the status of a Deployment; what\n" +
-			"waits for that goes on. All others exist besides the instances, and can be read by them. Kinds that\n" +
-			"nothing in the files defines are those of CustomResourceDefinitions and definitions in --kinds.\n\n" +
-			"What a server adds, Espalier's own labels and times are left out, so that the result can be\n" +
-			"compared. Comments say what is not known yet, and why, which nodes are left out, and the warnings\n" +
-			"of functions.\n\n" +
+			"The files have definitions, or compositions, and instances. Another object with the kind and name of\n" +
+			"a child is the observed state of that child, such as the status of a Deployment, and nodes that wait\n" +
+			"for it continue. All other objects exist besides the instances, which can read them. Kinds that the\n" +
+			"files do not define come from CustomResourceDefinitions and definitions in --kinds.\n\n" +
+			"For comparable results, Espalier's own labels, times and what a server adds are left out. Comments\n" +
+			"list what is not known yet, and why, the nodes that are left out, and the warnings of functions.\n\n" +
 			"Exit codes: 0, or 1 after a failure or if there are problems; 2 for invalid arguments.",
 		Example: "  espalier render -f webapp.yaml -f shop.yaml\n" +
 			"  espalier render -f platform/ -f shop.yaml -f deployment-ready.yaml -o json\n" +
@@ -72,8 +71,8 @@ func newRender() *cobra.Command {
 		RunE: func(cmd *cobra.Command, _ []string) error { return flags.run(cmd) },
 	}
 	flags.offlineFlags.add(cmd)
-	cmd.Flags().StringSliceVarP(&flags.files, "filename", "f", nil, "a file or a directory, or - for the standard input; can be repeated")
-	cmd.Flags().StringSliceVar(&flags.kinds, "kinds", nil, "a file or a directory with definitions of further kinds; can be repeated")
+	cmd.Flags().StringSliceVarP(&flags.files, "filename", "f", nil, "file or directory, or - for the standard input; repeatable")
+	cmd.Flags().StringSliceVar(&flags.kinds, "kinds", nil, "file or directory with definitions of further kinds; repeatable")
 	cmd.Flags().StringVarP(&flags.output, "output", "o", "yaml", "yaml or json")
 	return cmd
 }

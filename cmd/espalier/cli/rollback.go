@@ -43,14 +43,14 @@ func newRollback() *cobra.Command {
 		Short: "Roll the instances of a definition back to an earlier revision",
 		Long: "Composes all instances of a definition with an earlier revision of it, at once, except\n" +
 			"those that select a revision themselves. The definition stays unchanged: the rollback\n" +
-			"is an annotation on it, and lasts until a newer revision than the newest one exists, or\n" +
+			"is an annotation on it, and lasts until the next revision is created, or\n" +
 			"until --end. It ends a rollout in progress: instances that were updated go back to the\n" +
 			"serving revision.\n\n" +
-			"The command waits until the revision serves, and fails if it cannot: the rollback stays\n" +
-			"recorded then, and the previous revision serves.\n\n" +
+			"The command waits until the revision serves. If it cannot serve, the command fails; the\n" +
+			"rollback stays recorded, and the previous revision serves.\n\n" +
 			"DEFINITION is the name of a ResourceGraphDefinition or, with --namespace, of a\n" +
-			"ResourceGroup. Its revisions are listed by 'kubectl get graphrevisions'; who may not list\n" +
-			"them, as by a Role in a namespace, needs --to.",
+			"ResourceGroup. 'kubectl get graphrevisions' lists its revisions. Without permission to\n" +
+			"list them, as with a Role in a namespace, --to is required.",
 		Example: "  espalier rollback shop --to 3\n" +
 			"  espalier rollback shop --end",
 		Args: func(cmd *cobra.Command, args []string) error {
@@ -72,8 +72,8 @@ func newRollback() *cobra.Command {
 	flags.where.add(cmd)
 	cmd.Flags().StringVarP(&flags.namespace, "namespace", "n", "", "the namespace of a ResourceGroup")
 	cmd.Flags().Int64Var(&flags.to, "to", 0,
-		"the number of the revision; by default the one before the serving revision or, during a rollout, the serving revision")
-	cmd.Flags().DurationVar(&flags.wait, "wait", 10*time.Second, "how long to wait until the revision serves; 0 to not wait")
+		"number of the revision; by default the one before the serving revision or, in a rollout, the serving one")
+	cmd.Flags().DurationVar(&flags.wait, "wait", 10*time.Second, "timeout for the revision to serve; 0 to not wait")
 	cmd.Flags().BoolVar(&flags.end, "end", false, "end a rollback: instances follow the definition again")
 	return cmd
 }
@@ -250,7 +250,7 @@ func planUnlisted(definition *unstructured.Unstructured, to int64) (rollbackPlan
 	case newest == 0:
 		return rollbackPlan{}, fmt.Errorf("it has no revision")
 	case out.To == 0:
-		return rollbackPlan{}, fmt.Errorf("you may not list its revisions, so that the one before the serving revision %d is not known; name a revision with --to", serving)
+		return rollbackPlan{}, fmt.Errorf("you are not allowed to list its revisions, so the one before the serving revision %d is unknown; name a revision with --to", serving)
 	case out.To > newest:
 		return rollbackPlan{}, fmt.Errorf("there is no revision %d; the newest is %d", out.To, newest)
 	}

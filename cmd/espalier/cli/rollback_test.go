@@ -104,7 +104,7 @@ func TestPlanRollbackWithoutPermission(t *testing.T) {
 	}{
 		"To the given revision":        {5, 5, 0, 3, "rolls back from revision 5 to 3, until there is a revision after 5"},
 		"A rollout is in progress":     {5, 6, 6, 0, "rolls back from revision 6, which was being rolled out, to 5, until there is a revision after 6"},
-		"Without a revision":           {5, 5, 0, 0, "you may not list its revisions, so that the one before the serving revision 5 is not known; name a revision with --to"},
+		"Without a revision":           {5, 5, 0, 0, "you are not allowed to list its revisions, so the one before the serving revision 5 is unknown; name a revision with --to"},
 		"To one that was never issued": {5, 5, 0, 6, "there is no revision 6; the newest is 5"},
 		"No revision exists":           {0, 0, 0, 1, "it has no revision"},
 	} {

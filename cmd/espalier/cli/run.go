@@ -104,7 +104,7 @@ func (f *runFlags) add(cmd *cobra.Command) {
 	f.addControllers(flags)
 	f.addRun(flags)
 	f.cluster.add(cmd)
-	flags.BoolVar(&f.checkOnly, "check", false, "print which CustomResourceDefinitions would be installed, and what prevents that; change nothing")
+	flags.BoolVar(&f.checkOnly, "check", false, "print what would be installed, and what prevents that; change nothing")
 }
 
 // run runs the controllers, or only checks whether they would run.
@@ -164,7 +164,7 @@ func (f *clusterFlags) add(cmd *cobra.Command) {
 
 // addFrom adds the flag for a record in place of a cluster, for commands that only read.
 func (f *clusterFlags) addFrom(cmd *cobra.Command) {
-	cmd.Flags().StringVar(&f.from, "from", "", "read this archive of 'espalier gather', export, or directory of YAML files in place of a cluster")
+	cmd.Flags().StringVar(&f.from, "from", "", "archive of 'espalier gather', export, or directory of YAML files to read in place of a cluster")
 	cmd.MarkFlagsMutuallyExclusive("from", "kubeconfig")
 	cmd.MarkFlagsMutuallyExclusive("from", "context")
 }

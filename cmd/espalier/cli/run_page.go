@@ -73,7 +73,7 @@ func (s pageServer) run(ctx context.Context, program manager.Introspection) erro
 		return h.ServeTLS(netutil.LimitListener(listener, maxPageConnections), "", "")
 	})
 	if err != nil {
-		s.log.Error(err, "the page is not served any more")
+		s.log.Error(err, "the page is no longer served")
 	}
 	<-ctx.Done() // the controllers run on
 	return nil

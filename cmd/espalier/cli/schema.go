@@ -53,7 +53,7 @@ func newSchema() *cobra.Command {
 	}
 	flags.where.add(cmd)
 	cmd.Flags().StringSliceVarP(&flags.files, "filename", "f", nil,
-		"a file or a directory with definitions of kinds, or - for the standard input; can be repeated")
+		"file or directory with definitions of kinds, or - for the standard input; repeatable")
 	cmd.Flags().StringVar(&flags.outputDir, "output-dir", "", "a directory for the schemas, which is created")
 	return cmd
 }

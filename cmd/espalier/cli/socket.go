@@ -17,7 +17,7 @@ type socketFlags struct {
 
 func (f *socketFlags) add(cmd *cobra.Command) {
 	f.where.add(cmd)
-	cmd.Flags().StringVar(&f.socket, "socket", "", "the socket of the program, if it runs with --introspection-socket")
+	cmd.Flags().StringVar(&f.socket, "socket", "", "socket of the program, if it runs with --introspection-socket")
 }
 
 // path returns the socket to connect to, and a description of the program that should listen on

@@ -28,13 +28,13 @@ func newStatus() *cobra.Command {
 		Use:   "status",
 		Short: "Show everything in the cluster that is not ready, the worst first",
 		Long: "Shows the definitions and compositions that are not served, and the instances that\n" +
-			"are not ready or not gone, by definition: each with the cause that its status has.\n" +
+			"are not ready or not gone, by definition: each with the cause from its status.\n" +
 			"Managed resources that no instance composes follow by kind. Definitions that are not\n" +
 			"served come first, then objects for which waiting does not help, which are marked\n" +
 			"with !. What is ready is only counted.\n\n" +
-			"It reads what you may read of all namespaces, or of that of --namespace. For the way\n" +
-			"to a cause, and what to do about it, see 'espalier why'; for the installation itself,\n" +
-			"see 'espalier doctor'.\n\n" +
+			"It covers all namespaces, or the one of --namespace, as far as you are allowed to read.\n" +
+			"For the way to a cause, and what to do about it, see 'espalier why'; for the installation\n" +
+			"itself, see 'espalier doctor'.\n\n" +
 			"Exit codes: 0 if everything is ready; 5 if something is not; 1 after a failure;\n" +
 			"2 for invalid arguments.",
 		Example: "  espalier status\n" +
@@ -46,7 +46,7 @@ func newStatus() *cobra.Command {
 	}
 	flags.cluster.add(cmd)
 	flags.cluster.addFrom(cmd)
-	cmd.Flags().StringVarP(&flags.namespace, "namespace", "n", "", "only the objects of this namespace; by default of all")
+	cmd.Flags().StringVarP(&flags.namespace, "namespace", "n", "", "namespace of the objects; by default all")
 	flags.output.add(cmd)
 	return cmd
 }
@@ -63,7 +63,7 @@ func clusterStatus(cmd *cobra.Command, flags statusFlags) error {
 		return err
 	}
 	for _, u := range state.Unread {
-		fmt.Fprintf(prose(cmd.ErrOrStderr()), "note: left out, since they cannot be read: %s: %s\n", u.What, observe.Printable(u.Why))
+		fmt.Fprintf(prose(cmd.ErrOrStderr()), "note: left out, because they cannot be read: %s: %s\n", u.What, observe.Printable(u.Why))
 	}
 	if len(state.Unread) > 0 && len(state.Definitions)+len(state.Instances)+len(managed) == 0 {
 		return errors.New("nothing could be read of what the notes name")

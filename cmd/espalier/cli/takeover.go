@@ -64,8 +64,8 @@ func newTakeover() *cobra.Command {
 	flags.addFunctions(flags.add(cmd, simulatedDefaults()))
 	cmd.Flags().BoolVar(&flags.plan, "plan", false, "show what would change, and write nothing")
 	cmd.Flags().StringVar(&flags.backTo, "back-to", "", "give objects back to this engine: crossplane or kro")
-	cmd.Flags().Var((*dialectFlag)(&flags.Dialects), "dialects", "which dialects are taken over; by default those whose definitions are installed")
-	cmd.Flags().DurationVar(&flags.wait, "wait", 2*time.Minute, "how long the controllers may run for the plan")
+	cmd.Flags().Var((*dialectFlag)(&flags.Dialects), "dialects", "dialects to take over; by default those whose definitions are installed")
+	cmd.Flags().DurationVar(&flags.wait, "wait", 2*time.Minute, "timeout of the controllers' run for the plan")
 	flags.output.add(cmd)
 	return cmd
 }

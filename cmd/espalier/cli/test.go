@@ -46,7 +46,7 @@ func newTest() *cobra.Command {
 			"themselves run; functions are called.\n\n" +
 			"Beside the expectations in a test, the whole result of each step is compared with the file that ends\n" +
 			"in " + deftest.ExpectedSuffix + " instead, if there is one; --update writes it. docs/testing.md has the format.\n\n" +
-			"At the end it says which nodes and branches no test has reached.\n\n" +
+			"At the end it lists the nodes and branches that no test has reached.\n\n" +
 			"With --fuzz N -f FILE instead of directories, it draws N instances from the schema of each kind that\n" +
 			"the files define, and reports expressions that have no value for one, invalid names and the like,\n" +
 			"each with the instance.\n\n" +
@@ -63,12 +63,12 @@ func newTest() *cobra.Command {
 		},
 	}
 	flags.offlineFlags.add(cmd)
-	cmd.Flags().BoolVar(&flags.update, "update", false, "write the files of what is expected")
-	cmd.Flags().StringVar(&flags.junit, "junit", "", "also write the results to this file, in the XML format of JUnit")
-	cmd.Flags().IntVar(&flags.fuzz, "fuzz", 0, "draw this many instances of each kind that the files of -f define")
-	cmd.Flags().Uint64Var(&flags.seed, "seed", 1, "with --fuzz, the seed: the same one draws the same instances")
-	cmd.Flags().StringSliceVarP(&flags.files, "filename", "f", nil, "with --fuzz, a file or a directory with definitions; can be repeated")
-	cmd.Flags().IntVar(&flags.parallel, "parallel", 8, "how many tests run at the same time")
+	cmd.Flags().BoolVar(&flags.update, "update", false, "write the expected results")
+	cmd.Flags().StringVar(&flags.junit, "junit", "", "file for the results in the XML format of JUnit")
+	cmd.Flags().IntVar(&flags.fuzz, "fuzz", 0, "number of instances to draw of each kind that the files of -f define")
+	cmd.Flags().Uint64Var(&flags.seed, "seed", 1, "with --fuzz: the seed; the same one draws the same instances")
+	cmd.Flags().StringSliceVarP(&flags.files, "filename", "f", nil, "with --fuzz: file or directory with definitions; repeatable")
+	cmd.Flags().IntVar(&flags.parallel, "parallel", 8, "number of tests that run at the same time")
 	return cmd
 }
 

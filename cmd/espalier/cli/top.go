@@ -40,7 +40,7 @@ func newTop() *cobra.Command {
 			"are ready, reconciles, those that failed, requests to the API server, the time of all reconciles together\n" +
 			"and of one (median and 99th percentile), and the objects that wait in the queue. Below are the functions that\n" +
 			"took most time. With KIND, such as WebApp or webapp.kro.run, only that kind is shown, with more of them.\n\n" +
-			"The numbers are those since the program began or, with --interval, of that time from now on. The program\n" +
+			"The numbers count from the start of the program or, with --interval, for that time from now on. The program\n" +
 			"must run on this machine, or in this container, as this user, as with 'espalier watches'.\n\n" +
 			"Exit codes: 0 success, 1 error, such as that no program listens, 2 usage error.",
 		Example: "  espalier top\n" +
@@ -58,7 +58,7 @@ func newTop() *cobra.Command {
 	}
 	flags.program.add(cmd)
 	flags.output.add(cmd)
-	cmd.Flags().DurationVar(&flags.interval, "interval", 0, "show what happens in this time, such as 10s, instead of all since the program began")
+	cmd.Flags().DurationVar(&flags.interval, "interval", 0, "time to measure, such as 10s, instead of all since the program began")
 	cmd.Flags().BoolVarP(&flags.watch, "watch", "w", false, "repeat that until interrupted, each 2s by default")
 	cmd.Flags().StringVar(&flags.sort, "sort", top.Sorts[0], "order of the kinds: "+strings.Join(top.Sorts, ", "))
 	return cmd

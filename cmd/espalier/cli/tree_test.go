@@ -56,7 +56,7 @@ subjects: [{apiGroup: rbac.authorization.k8s.io, kind: User, name: reader-NS}]
 	})
 	for _, command := range []string{"tree", "why", "blockers"} {
 		code, out, errs := call(t.Context(), command, "cm", "top", "-n", namespace, "--kubeconfig", file)
-		if code != 0 && code != exitNotReady || !strings.Contains(errs, "note: left out, since you may not list them: secrets in namespace "+namespace) || !strings.Contains(out, "top") {
+		if code != 0 && code != exitNotReady || !strings.Contains(errs, "note: left out, because you are not allowed to list them: secrets in namespace "+namespace) || !strings.Contains(out, "top") {
 			t.Errorf("%s: exit code %d: %s%s", command, code, out, errs)
 		}
 	}

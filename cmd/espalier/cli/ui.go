@@ -33,11 +33,11 @@ func newUI() *cobra.Command {
 		Short: "Serve a page that shows definitions, their instances, and what is wrong with them",
 		Long: "Serves a page on this machine, for you: definitions and their instances, what is unready first;\n" +
 			"one instance as a graph that moves as it happens, each resource with its cause, waits, blockers,\n" +
-			"last writes and the fields that others have changed; revisions and rollouts; and the watches and\n" +
+			"last writes and fields that other managers changed; revisions and rollouts; and the watches and\n" +
 			"queues of the controllers, if they run on this machine as this user.\n\n" +
-			"It reads with the permissions of the kubeconfig, writes nothing, and shows what could be done as\n" +
-			"commands to copy. It listens on loopback only. The address that it prints contains a secret that\n" +
-			"lets its holder read as you do: do not pass it on.\n\n" +
+			"It reads with the permissions of the kubeconfig, writes nothing, and shows remedies as commands\n" +
+			"to copy. It listens on loopback only. The address that it prints contains a secret that lets its\n" +
+			"holder read with your permissions: do not pass it on.\n\n" +
 			"Exit codes: 0 when it is interrupted, 1 after a failure, 2 for invalid arguments.",
 		Example: "  espalier ui\n" +
 			"  espalier ui --address 127.0.0.1:7070 --context prod\n" +
@@ -46,8 +46,8 @@ func newUI() *cobra.Command {
 		RunE: func(cmd *cobra.Command, _ []string) error { return serveUI(cmd, flags) },
 	}
 	flags.where.add(cmd)
-	cmd.Flags().StringVar(&flags.address, "address", "127.0.0.1:0", "the address on loopback to listen on; port 0 is a free one")
-	cmd.Flags().StringVar(&flags.socket, "socket", "", "the socket of the controllers, if they run with --introspection-socket")
+	cmd.Flags().StringVar(&flags.address, "address", "127.0.0.1:0", "loopback address to listen on; port 0 is a free one")
+	cmd.Flags().StringVar(&flags.socket, "socket", "", "socket of the controllers, if they run with --introspection-socket")
 	return cmd
 }
 
@@ -65,7 +65,7 @@ func serveUI(cmd *cobra.Command, flags uiFlags) error {
 		return &usageError{fmt.Errorf("--address: %w", err)}
 	}
 	if ip := net.ParseIP(host); host != "localhost" && (ip == nil || !ip.IsLoopback()) {
-		return &usageError{fmt.Errorf("--address must be on loopback, such as 127.0.0.1:7070, not %q: whoever reaches it would read as you do", flags.address)}
+		return &usageError{fmt.Errorf("--address must be on loopback, such as 127.0.0.1:7070, not %q: every client that reaches it would read with your permissions", flags.address)}
 	}
 	config, err := flags.where.config()
 	if err != nil {

@@ -29,16 +29,16 @@ func newUninstall() *cobra.Command {
 	var flags uninstallFlags
 	cmd := &cobra.Command{
 		Use:   "uninstall",
-		Short: "List what remains when Espalier is uninstalled; with --yes, uninstall it",
+		Short: "Uninstall Espalier (without --yes: list what would remain)",
 		Long: "Lists what remains without the controllers: definitions, instances and what they\n" +
 			"consist of, and external resources. With --yes it then removes, in this order, the\n" +
 			"webhook for deletions, the controllers, the conversion webhooks, and everything else\n" +
 			"that 'espalier install' or the chart has created.\n\n" +
 			"The CustomResourceDefinitions stay, and with them all objects, and so do the admission\n" +
-			"policies: somebody may write definitions that a later installation finds. Objects that\n" +
-			"have finalizers of the controllers cannot be deleted any more. Delete what you do not\n" +
-			"need before, or give --release-finalizers: objects can then be deleted, and what they\n" +
-			"consist of, children and external resources, stays.\n\n" +
+			"policies: users can still write definitions, which a later installation finds. Objects\n" +
+			"with finalizers of the controllers can no longer be deleted. Delete what you do not need\n" +
+			"before, or give --release-finalizers: objects can then be deleted, and their children and\n" +
+			"external resources stay.\n\n" +
 			"Exit codes: 0 if everything was printed, or with --yes removed; 1 after a failure; 2 for\n" +
 			"invalid arguments.",
 		Example: "  espalier uninstall\n" +
@@ -51,8 +51,8 @@ func newUninstall() *cobra.Command {
 	cmd.Flags().StringVarP(&flags.namespace, "namespace", "n", defaultNamespace, "the namespace of the installation")
 	cmd.Flags().BoolVar(&flags.yes, "yes", false, "uninstall")
 	cmd.Flags().BoolVar(&flags.release, "release-finalizers", false,
-		"with --yes: remove the finalizers of the controllers from all objects, so that these can be deleted; their children and external resources stay")
-	cmd.Flags().DurationVar(&flags.timeout, "timeout", 2*time.Minute, "how long to wait until the controllers have stopped")
+		"with --yes: remove the controllers' finalizers from all objects; children and external resources stay")
+	cmd.Flags().DurationVar(&flags.timeout, "timeout", 2*time.Minute, "timeout for the controllers to stop")
 	return cmd
 }
 
@@ -118,7 +118,7 @@ func remainingText(remaining uninstall.Remaining, width int) string {
 			diag.Counted(n, "object has", "objects have"))
 	}
 	if remaining.Conversions > 0 {
-		fmt.Fprintf(&b, "%s several versions, which are not converted any more: write objects in the stored version only.\n",
+		fmt.Fprintf(&b, "%s several versions, which are no longer converted: write objects in the stored version only.\n",
 			diag.Counted(remaining.Conversions, "kind has", "kinds have"))
 	}
 	if len(remaining.Others) > 0 {

@@ -57,7 +57,7 @@ func (f *upFlags) add(cmd *cobra.Command) {
 	f.addControllers(flags)
 	flags.StringVar(&f.embedded.DataDir, "data-dir", defaultDataDir(), "data directory of the control plane")
 	flags.StringVar(&f.embedded.Kubeconfig, "write-kubeconfig", "", "file to write the kubeconfig to; by default in the data directory")
-	flags.IntVar(&f.embedded.Port, "port", 0, "the API server's port on 127.0.0.1; by default the previous one, or any free one")
+	flags.IntVar(&f.embedded.Port, "port", 0, "port of the API server on 127.0.0.1; by default the previous one, or any free one")
 	flags.BoolVar(&f.webhook, "webhook", true, "serve the admission webhook for Usages and ClusterUsages and the conversion webhook")
 	flags.BoolVar(&f.sandbox, "sandbox", false, "serve the kinds of sandbox.espalier.dev, whose external resources are in a simulated cloud in the data directory")
 }

@@ -29,9 +29,9 @@ func newValidate() *cobra.Command {
 		Long: "Checks files as the controllers and the API server would: expressions and their types,\n" +
 			"names, schemas, the inputs of built-in functions, and the fields of every object.\n" +
 			"All problems are printed, each with file, line and column.\n\n" +
-			"Kinds are those of Kubernetes, of Espalier, and of the CustomResourceDefinitions and\n" +
-			"definitions in the files and in those of --kinds, which are not checked themselves.\n" +
-			"What uses other kinds is not checked, and a warning says so.\n\n" +
+			"It knows the kinds of Kubernetes, of Espalier, and of the CustomResourceDefinitions and\n" +
+			"definitions in the files and in --kinds; the files of --kinds are not checked themselves.\n" +
+			"What uses other kinds is not checked, with a warning.\n\n" +
 			"Exit codes: 0 if there are no errors, 1 if there are some, 2 for invalid arguments.\n" +
 			"With --strict, warnings count as errors.",
 		Example: "  espalier validate -f platform/\n" +
@@ -40,12 +40,12 @@ func newValidate() *cobra.Command {
 		Args: noArguments,
 		RunE: func(cmd *cobra.Command, _ []string) error { return validate(cmd, flags) },
 	}
-	cmd.Flags().StringSliceVarP(&flags.files, "filename", "f", nil, "a file or a directory to check, or - for the standard input; can be repeated")
-	cmd.Flags().StringSliceVar(&flags.kinds, "kinds", nil, "a file or a directory with definitions of further kinds; can be repeated")
+	cmd.Flags().StringSliceVarP(&flags.files, "filename", "f", nil, "file or directory to check, or - for the standard input; repeatable")
+	cmd.Flags().StringSliceVar(&flags.kinds, "kinds", nil, "file or directory with definitions of further kinds; repeatable")
 	flags.output.add(cmd)
 	cmd.Flags().BoolVar(&flags.strict, "strict", false, "fail on warnings as well")
 	cmd.Flags().StringVar(&flags.secretOutputs, "secret-outputs", string(graph.RefuseSecretOutputs),
-		"Refuse or Warn of definitions that put data of Secrets into outputs, as the controllers do")
+		"policy for definitions with Secret data in outputs: Refuse or Warn")
 	return cmd
 }
 

@@ -70,12 +70,12 @@ func TestValidate(t *testing.T) {
 		},
 		"an unknown kind": {
 			map[string]string{"a.yaml": foreignDefinition}, []string{"-f", "a.yaml"}, exitDone,
-			"a.yaml:10:13: warning: spec.resources[0].template.kind: Thing of example.com/v1 is not known here, so that its fields are not checked; add its CustomResourceDefinition\n",
+			"a.yaml:10:13: warning: spec.resources[0].template.kind: Thing of example.com/v1 is unknown here, so its fields are not checked; add its CustomResourceDefinition\n",
 			"0 errors and 1 warning in 1 file",
 		},
 		"an unknown kind and an error": {
 			map[string]string{"a.yaml": strings.ReplaceAll(foreignDefinition, "schema.spec.size", "schema.spec.sise")}, []string{"-f", "a.yaml"}, exitFailed,
-			"a.yaml:10:13: warning: spec.resources[0].template.kind: Thing of example.com/v1 is not known here, so that its fields are not checked; add its CustomResourceDefinition\n" +
+			"a.yaml:10:13: warning: spec.resources[0].template.kind: Thing of example.com/v1 is unknown here, so its fields are not checked; add its CustomResourceDefinition\n" +
 				"a.yaml:12:35: error: spec.resources[0].template.spec.size: undefined field 'sise'",
 			"1 error and 1 warning in 1 file",
 		},

@@ -35,14 +35,14 @@ func newWhy() *cobra.Command {
 			"when, how often it was tried and when next; and what to do. Further causes that do not follow\n" +
 			"from it come after that, and nodes that are left out, with the conditions.\n\n" +
 			"It explains instances, definitions with all their instances, and managed resources.\n\n" +
-			"Of a field that another manager writes again and again, it says which manager, since when, and how\n" +
-			"that ends. Of an instance, it says which revision of the definition or composition composes it, why\n" +
-			"that one, and what would move it to another.\n\n" +
+			"For a field that another manager keeps overwriting, it names the manager, since when, and how to\n" +
+			"end that. For an instance, it names the revision of the definition or composition that composes it,\n" +
+			"why that one, and what would move it to another.\n\n" +
 			"With a FIELD such as spec.replicas, it shows the value, who owns the field, the expression of the\n" +
 			"definition that sets it, and the values that the expression reads; of an object that a composition\n" +
 			"composes, the steps and patches that set it, with the value after each. The pipeline is run here for\n" +
 			"that; functions that run elsewhere are not called. With the file of the definition or composition, it\n" +
-			"names the lines. Data of Secrets are not shown, and of a pipeline's Secrets none are read.\n\n" + kindNames + "\n\n" +
+			"names the lines. Data of Secrets is not shown, and Secrets of a pipeline are not read.\n\n" + kindNames + "\n\n" +
 			"Exit codes: 0 if the object is ready, or the field is explained; 5 if the object is not ready;\n" +
 			"1 after a failure; 2 for invalid arguments.",
 		Example: "  espalier why eksclusterwithvpc demo\n" +
@@ -59,9 +59,9 @@ func newWhy() *cobra.Command {
 	cmd.ValidArgsFunction = flags.completeObjects
 	flags.cluster.add(cmd)
 	flags.cluster.addFrom(cmd)
-	cmd.Flags().StringVarP(&flags.namespace, "namespace", "n", "", "the object's namespace; by default that of the context")
+	cmd.Flags().StringVarP(&flags.namespace, "namespace", "n", "", "the object's namespace; by default the context's")
 	flags.output.add(cmd)
-	cmd.Flags().StringSliceVarP(&flags.files, "filename", "f", nil, "with a field: a file or a directory with the definition or composition; can be repeated")
+	cmd.Flags().StringSliceVarP(&flags.files, "filename", "f", nil, "with a field: file or directory with its definition or composition; repeatable")
 	return cmd
 }
 
@@ -98,7 +98,7 @@ func why(cmd *cobra.Command, flags whyFlags, args []string) error {
 	now := time.Now()
 	explained := shown.explainTree(cmd.Context(), state, now)
 	if explained.Revision, err = shown.explainRevision(cmd.Context(), state); err != nil {
-		fmt.Fprintf(prose(cmd.ErrOrStderr()), "note: cannot say which revision composes it: %s\n", observe.Printable(err.Error()))
+		fmt.Fprintf(prose(cmd.ErrOrStderr()), "note: cannot determine which revision composes it: %s\n", observe.Printable(err.Error()))
 	}
 	text := explained.Text(now, widthOf(cmd.OutOrStdout()))
 	if flags.output == tableOutput {
@@ -140,7 +140,7 @@ func whyField(cmd *cobra.Command, flags whyFlags, kind, name, field string) erro
 	width := widthOf(cmd.OutOrStdout())
 	explained, isComposed, err := shown.explainComposedField(cmd.Context(), o, path, files)
 	if err != nil {
-		fmt.Fprintf(prose(cmd.ErrOrStderr()), "note: cannot say whether a composition sets it: %s\n", observe.Printable(err.Error()))
+		fmt.Fprintf(prose(cmd.ErrOrStderr()), "note: cannot determine whether a composition sets it: %s\n", observe.Printable(err.Error()))
 	}
 	if isComposed {
 		return flags.output.printText(cmd.OutOrStdout(), json.RawMessage(explained.JSON()), explained.Text(time.Now(), width))

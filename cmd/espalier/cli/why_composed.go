@@ -135,7 +135,7 @@ func placeInComposition(snapshot xrd.Snapshot, revision *observe.Revision, files
 				continue
 			}
 			if at < 0 || !samePipeline(d.Object, snapshot.Revisions[at]) {
-				note = fmt.Sprintf("%s has another pipeline than revision %s, so that lines may differ", f.Name, revision.Name)
+				note = fmt.Sprintf("the pipeline of %s differs from that of revision %s; line numbers can differ", f.Name, revision.Name)
 			}
 			return func(p object.Path) string {
 				at := d.Range(p).Start

@@ -51,7 +51,7 @@ func TestWhyWithoutRevisions(t *testing.T) {
 	if code != exitDone || !strings.Contains(stdout, "Vpc team/main is ready") || strings.Contains(stdout, "newest revision") {
 		t.Errorf("%d %s", code, stdout)
 	}
-	if want := "note: cannot say which revision composes it: there are no revisions of its definition vpc"; !strings.Contains(stderr, want) {
+	if want := "note: cannot determine which revision composes it: there are no revisions of its definition vpc"; !strings.Contains(stderr, want) {
 		t.Errorf("%s, want %s", stderr, want)
 	}
 }

@@ -113,7 +113,7 @@ func TestAFieldWithoutPermissions(t *testing.T) {
 			"labels":{"kro.run/resource-graph-definition-name":"shop","applyset.kubernetes.io/id":"x"},"annotations":{"applyset.kubernetes.io/contains-group-kinds":"ConfigMap"}},"status":{"note":"hello"}}`,
 	})
 	code, out, errs := call(t.Context(), "why", "shop", "solo", "status.note", "-n", "team-a", "--kubeconfig", kubeconfig)
-	if code != exitDone || !strings.Contains(out, `status.note of Shop team-a/solo is "hello"`) || !strings.Contains(errs, "note: left out, since you may not list them: configmaps in namespace team-a") {
+	if code != exitDone || !strings.Contains(out, `status.note of Shop team-a/solo is "hello"`) || !strings.Contains(errs, "note: left out, because you are not allowed to list them: configmaps in namespace team-a") {
 		t.Errorf("exit code %d: %s\n%s", code, out, errs)
 	}
 }

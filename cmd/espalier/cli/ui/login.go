@@ -113,7 +113,7 @@ func (s *Server) checkAgain(ctx context.Context, id string, session *Session) er
 	err := session.Check(ctx)
 	if errors.Is(err, ErrRefused) {
 		s.sessions.logOut(id)
-		s.options.Log.Info("a session has ended, since its token is not accepted any more", "user", session.User)
+		s.options.Log.Info("a session has ended: its token is no longer accepted", "user", session.User)
 	}
 	if err == nil {
 		s.sessions.passed(session)

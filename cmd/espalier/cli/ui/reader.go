@@ -164,12 +164,14 @@ func (p place) String() string { return reader.Place(p.Query, p.isNamespaced) }
 type forbiddenError struct{ place }
 
 // Error implements error. A caller that knows what follows from it adds that.
-func (e *forbiddenError) Error() string { return "you may not list and watch " + e.place.String() }
+func (e *forbiddenError) Error() string {
+	return "you are not allowed to list and watch " + e.place.String()
+}
 
 // advice says what a viewer can do who may not read instances.
 func (e *forbiddenError) advice() string {
 	if e.isNamespaced && e.Namespace == "" {
-		return "if you may in a namespace, name it above"
+		return "if you are allowed to in one namespace, name it above"
 	}
 	return "ask an administrator for a role with the verbs list and watch for " + e.Resource.GroupResource().String()
 }
@@ -182,7 +184,7 @@ func problemOf(at place, err error) error {
 	case apierrors.IsUnauthorized(err):
 		return errors.New("the API server no longer accepts your credentials; log in again, or renew those of the kubeconfig")
 	case apierrors.IsNotFound(err):
-		return errors.New(at.Resource.GroupResource().String() + " is not served any more")
+		return errors.New(at.Resource.GroupResource().String() + " is no longer served")
 	}
 	return &TemporaryError{"cannot watch " + at.String() + ": " + reasonOf(err)}
 }
@@ -461,7 +463,7 @@ func (o *overview) state(ctx context.Context) (state Definitions, ready bool) {
 	}
 	for _, gk := range slices.SortedFunc(maps.Keys(o.counted), func(a, b schema.GroupKind) int { return strings.Compare(a.String(), b.String()) }) {
 		if problem := o.counted[gk].problem(); problem != nil {
-			note(problem, ", so its instances are not counted; if you may in a namespace, choose the definition and name the namespace")
+			note(problem, ", so its instances are not counted; if you are allowed to in one namespace, choose the definition and name the namespace")
 		}
 	}
 	if isForbidden {

@@ -69,13 +69,13 @@ func TestProblemsSayWhatIsMissingAndWhatToDo(t *testing.T) {
 		with answers
 		want []string
 	}{
-		"instances of all namespaces":  {instances(shop("")), nil, []string{"you may not list and watch shops.kro.run in all namespaces", "name it above"}},
-		"instances of a namespace":     {instances(shop("team-a")), nil, []string{"you may not list and watch shops.kro.run in namespace team-a", "ask an administrator for a role with the verbs list and watch for shops.kro.run"}},
+		"instances of all namespaces":  {instances(shop("")), nil, []string{"you are not allowed to list and watch shops.kro.run in all namespaces", "name it above"}},
+		"instances of a namespace":     {instances(shop("team-a")), nil, []string{"you are not allowed to list and watch shops.kro.run in namespace team-a", "ask an administrator for a role with the verbs list and watch for shops.kro.run"}},
 		"a kind as a person writes it": {instances(written), nil, []string{"shops.kro.run in namespace team-a"}},
 		"a kind that is not served":    {instances(Ref{GroupKind: schema.GroupKind{Kind: "shopp"}}), nil, []string{`did you mean "shop"?`}},
 		"a definition": {func(ctx context.Context, c Cluster) error {
 			return c.Definition(ctx, Ref{GroupKind: definitionKinds[0], Name: "shop"}, make(chan Definition))
-		}, nil, []string{"you may not list and watch resourcegraphdefinitions.kro.run;", "espalier-viewer"}},
+		}, nil, []string{"you are not allowed to list and watch resourcegraphdefinitions.kro.run;", "espalier-viewer"}},
 		"a cluster without definitions": {func(ctx context.Context, c Cluster) error { return c.Definitions(ctx, make(chan Definitions)) }, answers{"/apis": {200, `{"kind":"APIGroupList","groups":[]}`}}, []string{"no kind of definitions", "install Espalier"}},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -100,7 +100,7 @@ func TestTheOverviewSaysWhatItLacks(t *testing.T) {
 	got := strings.Join((<-states).Problems, "\n")
 	stop()
 	<-ended
-	if want := "you may not list and watch resourcegraphdefinitions.kro.run, so these definitions are not shown\nan administrator can permit it: "; !strings.HasPrefix(got, want) || strings.Contains(got, "has no kind") {
+	if want := "you are not allowed to list and watch resourcegraphdefinitions.kro.run, so these definitions are not shown\nan administrator can permit it: "; !strings.HasPrefix(got, want) || strings.Contains(got, "has no kind") {
 		t.Errorf("got %s", got)
 	}
 }
@@ -130,7 +130,7 @@ func TestARefusalAfterADocumentIsTriedAgain(t *testing.T) {
 			}
 			w := httptest.NewRecorder()
 			s.serveStream(refused)(w, httptest.NewRequestWithContext(t.Context(), http.MethodGet, "/", nil), session)
-			if got := w.Body.String(); !strings.Contains(got, c.want+"\ndata: \"you may not list and watch shops.kro.run") {
+			if got := w.Body.String(); !strings.Contains(got, c.want+"\ndata: \"you are not allowed to list and watch shops.kro.run") {
 				t.Errorf("got %s", got)
 			}
 		})

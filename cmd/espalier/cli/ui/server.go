@@ -282,7 +282,7 @@ func refOf(r *http.Request) Ref {
 }
 
 // IsLoopback reports whether a host with a port is one of this machine and has the port of an address: another name that resolves to
-// this machine belongs to somebody else.
+// this machine belongs to another owner.
 func IsLoopback(address net.Addr) func(host string) bool {
 	_, want, _ := net.SplitHostPort(address.String())
 	return func(hostport string) bool {

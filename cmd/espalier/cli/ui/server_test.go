@@ -212,7 +212,7 @@ func TestWhatFailsForNowIsTriedAgain(t *testing.T) {
 		want    string
 	}{
 		"for now":  {&ui.TemporaryError{Text: "the API server does not answer"}, "retry"},
-		"for ever": {errors.New("you may not list and watch shops"), "problem"},
+		"for ever": {errors.New("you are not allowed to list and watch shops"), "problem"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			f := newFake()
@@ -321,12 +321,12 @@ func TestSessionsExpire(t *testing.T) {
 
 func TestAProblemIsShown(t *testing.T) {
 	f := newFake()
-	f.problem = errors.New("you may not list shops")
+	f.problem = errors.New("you are not allowed to list shops")
 	s := newSite(t, f)
 	e, stop := s.stream(t, "api/instances?kind=Shop")
 	defer stop()
 	e.next()
-	if name, data := e.next(); name != "problem" || data != `"you may not list shops"` {
+	if name, data := e.next(); name != "problem" || data != `"you are not allowed to list shops"` {
 		t.Errorf("got %s %s", name, data)
 	}
 }

@@ -84,7 +84,7 @@ func whoHas(ctx context.Context, client authenticationclient.SelfSubjectReviewsG
 	case apierrors.IsUnauthorized(err):
 		return "", ErrRefused
 	case apierrors.IsForbidden(err):
-		return "", errors.New("you may not create SelfSubjectReviews, which the ClusterRole system:basic-user permits")
+		return "", errors.New("you are not allowed to create SelfSubjectReviews, which the ClusterRole system:basic-user permits")
 	case err != nil:
 		return "", fmt.Errorf("cannot review the token: %s", reasonOf(err)) // the text may quote the token
 	case review.Status.UserInfo.Username == "" || review.Status.UserInfo.Username == anonymous:
@@ -101,9 +101,9 @@ func ifAllowed(client authorizationclient.SelfSubjectAccessReviewsGetter, progra
 		}, metav1.CreateOptions{})
 		switch {
 		case err != nil:
-			return nil, nil, fmt.Errorf("cannot review whether you may read the watches: %s", reasonOf(err))
+			return nil, nil, fmt.Errorf("cannot review whether you are allowed to read the watches: %s", reasonOf(err))
 		case !review.Status.Allowed || review.Status.Denied:
-			return nil, nil, fmt.Errorf("you may not read the watches and queues of the controllers; a ClusterRole with nonResourceURLs [%q] and verbs [get] permits it", programPath)
+			return nil, nil, fmt.Errorf("you are not allowed to read the watches and queues of the controllers; a ClusterRole with nonResourceURLs [%q] and verbs [get] permits it", programPath)
 		}
 		return program(ctx)
 	}

@@ -244,7 +244,7 @@ func (c *Cluster) checkPermissions(ctx context.Context) error {
 		trial.removeWebhook, trial.removeDeployments, trial.endConversions, trial.removeObjects, trial.removeRecords,
 	} {
 		if err := do(ctx); apierrors.IsForbidden(err) {
-			return fmt.Errorf("nothing was removed, since that needs an administrator of the cluster: %w", err)
+			return fmt.Errorf("nothing was removed, because that needs a cluster administrator: %w", err)
 		}
 	}
 	return nil

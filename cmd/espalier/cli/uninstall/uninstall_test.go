@@ -225,7 +225,7 @@ func TestNothingIsRemovedWithoutAllPermissions(t *testing.T) {
 				return true, nil, apierrors.NewForbidden(action.GetResource().GroupResource(), "", errors.New("no permission"))
 			})
 			err := cluster.Remove(t.Context(), func(string) {})
-			if !apierrors.IsForbidden(err) || !strings.HasPrefix(err.Error(), "nothing was removed, since that needs an administrator of the cluster: ") {
+			if !apierrors.IsForbidden(err) || !strings.HasPrefix(err.Error(), "nothing was removed, because that needs a cluster administrator: ") {
 				t.Errorf("got %v", err)
 			}
 			if got := writes(client); got != nil {

@@ -132,7 +132,7 @@ function details(item, root) {
   }
   if (item.waits) out.push(section("Waits for", el("ul", {}, item.waits.map((w) => el("li", {}, el("code", {}, w.on), ` ${w.reason}, since `, age(w.since))))));
   if (item.blockers) out.push(section("Blockers", el("ul", {}, item.blockers.map((b) => el("li", {}, el("strong", {}, b.object), `: ${b.reason}`, b.message ? `: ${b.message}` : "", b.since ? [" (", age(b.since), ")"] : "", advice(b.advice))))));
-  if (item.fields) out.push(section("Fields that others have changed", el("ul", {}, item.fields.map((f) => el("li", {}, el("code", {}, f.field), " is ", el("code", {}, f.value), f.managers ? [", set by " + f.managers.map((m) => m.name).join(", ")] : "", "; the definition sets ", el("code", {}, f.sets), copyable(f.command))))));
+  if (item.fields) out.push(section("Fields that other managers have changed", el("ul", {}, item.fields.map((f) => el("li", {}, el("code", {}, f.field), " is ", el("code", {}, f.value), f.managers ? [", set by " + f.managers.map((m) => m.name).join(", ")] : "", "; the definition sets ", el("code", {}, f.sets), copyable(f.command))))));
   if (item.writes) out.push(section("Last writes", el("table", { class: "small" }, el("thead", {}, el("tr", {}, ["Manager", "Operation", "Age"].map((c) => el("th", { scope: "col" }, c)))),
     el("tbody", {}, item.writes.map((w) => el("tr", {}, el("th", { scope: "row" }, w.manager), el("td", {}, w.operation + (w.subresource ? " of " + w.subresource : "")), el("td", {}, age(w.time))))))));
   if (item.commands) out.push(section("Commands", advice(item.commands)));
@@ -181,7 +181,7 @@ export function object(main, query) {
           h.removal ? el("p", {}, el("progress", { max: Math.max(h.removal.total, 1), value: h.removal.removed, "aria-label": "Objects removed" }), ` ${h.removal.removed} of ${h.removal.total} removed` + (h.removal.blocked ? `, ${h.removal.blocked} blocked` : "")) : "",
           h.ready === "True" && !h.deleted ? "" : el("p", { class: "cause-main" }, h.cause), h.ready === "True" && !h.deleted ? "" : advice(h.advice) || "");
         if (h.definition) crumbs.replaceChildren(el("a", { href: "#/" }, "Definitions"), " › ", el("a", { href: href("definition", refOf(h.definition)) }, (h.definition.namespace ? h.definition.namespace + "/" : "") + h.definition.name));
-        notes.replaceChildren(...(h.unreadable || []).map((u) => el("p", { class: "note" }, "You may not list and watch " + u + "; these objects are not shown.")),
+        notes.replaceChildren(...(h.unreadable || []).map((u) => el("p", { class: "note" }, "You are not allowed to list and watch " + u + "; these objects are not shown.")),
           ...(h.omitted ? [el("p", { class: "note" }, `${h.omitted} objects are not drawn.`)] : []));
         more.replaceChildren(chain(h), others(h));
         if (h.cause !== said) announce(h.cause);
