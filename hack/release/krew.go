@@ -29,7 +29,7 @@ func krewManifest(o *options, archives map[platform]string, files map[string][]b
 		"version":          o.version,
 		"shortDescription": "Inspect and operate Espalier platform APIs",
 		"description": "Shows the tree of an instance and what each resource waits for, deletes instances\n" +
-			"and says what blocks the deletion, and exports and imports control planes.\n",
+			"and reports what blocks the deletion, and exports and imports control planes.\n",
 		"platforms": platforms,
 	}
 	if o.project != "" {

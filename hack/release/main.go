@@ -85,13 +85,13 @@ func parse(ctx context.Context, command, platforms string, args []string) (*opti
 	flags := flag.NewFlagSet(command, flag.ContinueOnError)
 	flags.StringVar(&o.root, "root", "../..", "the source tree")
 	flags.StringVar(&o.output, "output", "", "the directory to write to; by default dist in the source tree, and dist/image for an image")
-	flags.StringVar(&o.version, "version", "", "the version; by default that of git describe, which is no version of a release")
-	flags.StringVar(&o.revision, "revision", "", "the commit; by default that of the source tree")
+	flags.StringVar(&o.version, "version", "", "the version; by default from git describe")
+	flags.StringVar(&o.revision, "revision", "", "the commit; by default the source tree's")
 	flags.StringVar(&o.baseURL, "base-url", "", "where the archives will be downloaded from; without it, no krew manifest is written")
 	flags.StringVar(&o.project, "homepage", "", "the home page in the krew manifest")
 	list := flags.String("platforms", platforms, "the platforms")
 	epoch := flags.String("epoch", os.Getenv("SOURCE_DATE_EPOCH"),
-		"the date of all files, in seconds since 1970; by default $SOURCE_DATE_EPOCH, or that of the commit")
+		"the date of all files, in seconds since 1970; by default $SOURCE_DATE_EPOCH, or the date of the commit")
 	if err := flags.Parse(args); err != nil {
 		return nil, err
 	}

@@ -203,7 +203,7 @@ func (r reader) secret(ref v1alpha1.SecretReference) (map[string]string, error) 
 	namespace := r.namespace
 	switch {
 	case namespace == "" && ref.Namespace == "":
-		return nil, fmt.Errorf("the reference to the Secret %s needs a namespace, since a ClusterProviderConfig has none", ref.Name)
+		return nil, fmt.Errorf("the reference to the Secret %s needs a namespace, because a ClusterProviderConfig has none", ref.Name)
 	case namespace == "":
 		namespace = ref.Namespace
 	case ref.Namespace != "" && ref.Namespace != namespace:

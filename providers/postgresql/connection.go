@@ -127,12 +127,12 @@ func (obs *observation) password(step passwordStep, role, from string) {
 		if !step.Store.At.IsZero() {
 			obs.update.PasswordSetAt = formatTime(step.Store.At)
 		}
-		obs.diff = append(obs.diff, "the password differs from that of "+from)
+		obs.diff = append(obs.diff, "the password differs from the one in "+from)
 		if step.Store.Next == "" {
 			obs.notReady = "the password is not set yet"
 		}
 	case step.Unknown:
-		obs.waitsFor = "cannot determine whether the password is that of " + from + ": stored passwords are not readable, and a login does not show it"
+		obs.waitsFor = "cannot determine whether the password matches " + from + ": stored passwords are not readable, and a login does not show it"
 		obs.notReady = obs.waitsFor
 	}
 }

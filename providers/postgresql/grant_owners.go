@@ -87,7 +87,7 @@ func (t target) adoptionNeeds(s grantState) []need {
 		}
 		seen[owner] = true
 		n := roleNeed(field, owner)
-		n.What = "others have granted privileges on objects of others: " + foreignText(object, owner)
+		n.What = "roles other than the owner have granted privileges on objects: " + foreignText(object, owner)
 		out = append(out, n)
 	}
 	return out

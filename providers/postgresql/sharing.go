@@ -132,7 +132,7 @@ func schemaNeeds(field, schema string) []need {
 
 func parameterNeed(name string) need {
 	return need{
-		Field: "spec.forProvider.configuration", What: fmt.Sprintf("the parameter %s is not known as one that every user may set", name),
+		Field: "spec.forProvider.configuration", What: fmt.Sprintf("the parameter %s is not known to be settable by every user", name),
 		Allowance: v1alpha1.AllowSuperuserParameters, Parameter: strings.ToLower(name),
 	}
 }

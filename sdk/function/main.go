@@ -49,7 +49,7 @@ func Run(ctx context.Context, run Func, arguments []string, out io.Writer) error
 	flags := flag.NewFlagSet("function", flag.ContinueOnError)
 	flags.SetOutput(out)
 	// The default is what Crossplane expects of the programs in its pods and containers, which it passes no address.
-	address := flags.String("address", ":9443", "`address` to listen on; outside of a pod or container 127.0.0.1:9443, since by default all of its interfaces are served")
+	address := flags.String("address", ":9443", "`address` to listen on; by default all interfaces: outside of a pod or container, set 127.0.0.1:9443")
 	certificates := flags.String("tls-certs-dir", os.Getenv("TLS_SERVER_CERTS_DIR"), "`directory` of tls.crt, tls.key and ca.crt")
 	plain := flags.Bool("insecure", false, "serve without TLS")
 	flags.Bool("debug", false, "ignored, for compatibility")

@@ -63,7 +63,7 @@ func (o Options) check(s settings) error {
 	source := s.Spec.Credentials.Source
 	if s.Namespace != "" && source != v1alpha1.CredentialsSecret && !o.NamespacedIdentity {
 		return &external.NotAllowedError{Message: fmt.Sprintf("%s: spec.credentials.source: a ProviderConfig of a namespace cannot use %s, which is the identity of Espalier itself. "+
-			"Use the source Secret, refer to a ClusterProviderConfig, or have an administrator start Espalier with --aws-namespaced-identity (providers.aws.namespacedIdentity of the chart): whoever may write ProviderConfigs in a namespace then has the permissions of Espalier in AWS", s.Config, source)}
+			"Use the source Secret, refer to a ClusterProviderConfig, or have an administrator start Espalier with --aws-namespaced-identity (providers.aws.namespacedIdentity of the chart): every user who can write ProviderConfigs in a namespace then has the permissions of Espalier in AWS", s.Config, source)}
 	}
 	if s.Spec.Endpoint == nil {
 		return nil

@@ -63,7 +63,7 @@ func (s *search) limited(why string) error {
 	if s.tagsErr != "" {
 		why += ". The search by its tags, which needs the permission tag:GetResources, has failed: " + s.tagsErr
 	}
-	return fmt.Errorf("the search for the resource of this object has ended without a result: %s. Of type %s, %d resources were listed, and %d of them were read, since the list does not have their tags. If its resource exists, set the annotation %s to its identifier",
+	return fmt.Errorf("the search for the resource of this object has ended without a result: %s. Of type %s, %d resources were listed, and %d of them were read, because the list does not have their tags. If its resource exists, set the annotation %s to its identifier",
 		why, s.Type.Name, s.listed, s.read, resource.ExternalNameAnnotation)
 }
 

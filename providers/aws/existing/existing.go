@@ -55,7 +55,7 @@ func (r Reader) Read(ctx context.Context, s Selection) ([]manifest.Resource, err
 		return nil, err
 	}
 	if len(s.Tags) > 0 && model.TagsOf(t).Property == "" {
-		return nil, fmt.Errorf("resources of %s have no tags, so that none can be selected by them; name identifiers%s", t.Name, formOf(t))
+		return nil, fmt.Errorf("resources of %s have no tags to select by; name identifiers%s", t.Name, formOf(t))
 	}
 	identifiers, isListed := s.Identifiers, len(s.Identifiers) == 0
 	if isListed {

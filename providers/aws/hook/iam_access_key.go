@@ -66,7 +66,7 @@ func (a accessKeys) Create(ctx context.Context, config aws.Config, desired map[s
 	if since := slices.DeleteFunc(now, func(id string) bool { return slices.Contains(earlier, id) }); len(since) > 0 {
 		_, key, _ := strings.Cut(since[0], "|")
 		return Created{}, &LostError{Candidates: since,
-			Message: fmt.Sprintf("the access key %s of user %s was created since this creation was decided: by it, if its answer was lost, or by somebody else. "+
+			Message: fmt.Sprintf("the access key %s of user %s was created since this creation was decided: by it, if its answer was lost, or by another client. "+
 				"Its secret cannot be read. If nothing uses the key, run: aws iam delete-access-key --user-name %[2]s --access-key-id %[1]s; another key is created then. "+
 				"To manage the key without its secret, set the annotation crossplane.io/external-name to %[2]s|%[1]s", key, name)}
 	}

@@ -27,7 +27,7 @@ var (
 	throttled = prometheus.NewDesc("espalier_aws_throttled_total",
 		"Calls to an account and region that AWS has throttled.", []string{"account", "region"}, nil)
 	notSent = prometheus.NewDesc("espalier_aws_calls_not_sent_total",
-		"Calls to an account and region that were not sent, since they would have waited too long.", []string{"account", "region"}, nil)
+		"Calls to an account and region that were not sent, because they would have waited too long.", []string{"account", "region"}, nil)
 )
 
 type limits struct{ state func() []Limit }

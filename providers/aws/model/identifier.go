@@ -35,7 +35,7 @@ func Identifier(t *resourcetype.Type, properties map[string]any, name string) (s
 		parts[last] = name
 	}
 	if len(missing) > 1 {
-		return "", fmt.Errorf("spec.forProvider: %s must be set, since the identifier of %s consists of %s", strings.Join(missing[:len(missing)-1], ", "),
+		return "", fmt.Errorf("spec.forProvider: %s must be set, because the identifier of %s consists of %s", strings.Join(missing[:len(missing)-1], ", "),
 			t.Name, joined(t.PrimaryIdentifier))
 	}
 	return strings.Join(parts, separator), nil

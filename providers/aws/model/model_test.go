@@ -359,7 +359,7 @@ func TestIdentifier(t *testing.T) {
 		"the name of the object":      {"AWS::IAM::Role", `{}`, "app", ""},
 		"a name that is set":          {"AWS::IAM::Role", `{"RoleName":"r"}`, "r", ""},
 		"the last part of a compound": {"AWS::Cognito::UserPoolGroup", `{"UserPoolId":"p"}`, "p|app", ""},
-		"a part that has to be set":   {"AWS::Cognito::UserPoolGroup", `{}`, "", "spec.forProvider: UserPoolId must be set, since the identifier of AWS::Cognito::UserPoolGroup consists of UserPoolId|GroupName"},
+		"a part that has to be set":   {"AWS::Cognito::UserPoolGroup", `{}`, "", "spec.forProvider: UserPoolId must be set, because the identifier of AWS::Cognito::UserPoolGroup consists of UserPoolId|GroupName"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			typ := typeOf(t, tc.typ)

@@ -92,7 +92,7 @@ func For(types []*resourcetype.Type) Policies {
 	all = slices.DeleteFunc(all, func(a string) bool { return a == passRole })
 	out.Documents = split(all, passes)
 	if n := len(out.Documents); n > 1 {
-		note := fmt.Sprintf("the policy is split into %d documents, since a managed policy has at most %d characters: attach all of them", n, MaxSize)
+		note := fmt.Sprintf("the policy is split into %d documents, because a managed policy has at most %d characters: attach all of them", n, MaxSize)
 		if n > MaxAttached {
 			note += fmt.Sprintf(". A role can have %d managed policies, unless AWS raises the quota: use several provider configurations with fewer types each", MaxAttached)
 		}

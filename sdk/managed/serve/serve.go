@@ -90,7 +90,7 @@ func parse(name string, more func(*flag.FlagSet), args []string, out io.Writer) 
 	flags.StringVar(&s.health, "health-probe-bind-address", "0", "address of /healthz and /readyz, such as :8081; 0 for none")
 	flags.StringVar(&s.metrics, "metrics-bind-address", "0", "address of /metrics, such as :8080; 0 for none")
 	flags.BoolVar(&s.metricsSecure, "metrics-secure", false,
-		"serve /metrics over TLS, and only to clients whose token may get the path /metrics; needs permission to create tokenreviews and subjectaccessreviews")
+		"serve /metrics over TLS, to clients whose token is allowed to get it; needs permission to create tokenreviews and subjectaccessreviews")
 	flags.StringVar(&s.metricsCertPath, "metrics-cert-path", "",
 		"directory with the certificate for --metrics-secure, tls.crt and tls.key; by default a self-signed one")
 	flags.IntVar(&s.workers, "workers", 16, "concurrent reconciles of each kind")
@@ -102,8 +102,8 @@ func parse(name string, more func(*flag.FlagSet), args []string, out io.Writer) 
 		"namespace of the lease, the same for all processes of a cluster; by default the pod's namespace")
 	flags.DurationVar(&s.lease, "leader-elect-lease-duration", 15*time.Second, "how long a process stays the leader after its last renewal of the lease")
 	flags.StringVar(&s.namespaces, shard.NamespacesFlag, "",
-		"work only in these namespaces, separated by commas, or with !NAMESPACE in all but these; cluster-scoped objects belong to the installation that leaves namespaces out")
-	flags.StringVar(&s.labels, shard.LabelsFlag, "", "work only on managed resources whose labels match")
+		"namespaces to work in, separated by commas, or to leave out with !NAMESPACE; cluster-scoped objects go to the installation that leaves some out")
+	flags.StringVar(&s.labels, shard.LabelsFlag, "", "label selector of the managed resources to work on")
 	flags.VisitAll(func(f *flag.Flag) { f.Usage = wrap(f.Usage) })
 	if err := flags.Parse(args); errors.Is(err, flag.ErrHelp) {
 		return s, err

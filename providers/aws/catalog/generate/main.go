@@ -25,7 +25,7 @@ func main() {
 
 func generate(version, sum, directory string) error {
 	if version == "" || sum == "" {
-		return errors.New("--version and --sha256 are required, so that everybody generates the same")
+		return errors.New("--version and --sha256 are required for reproducible output")
 	}
 	wheel, err := build.Download(context.Background(), version, sum)
 	if err != nil {

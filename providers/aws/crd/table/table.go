@@ -35,7 +35,7 @@ Each type is a kind of its service's group: AWS::EC2::VPC is VPC of ec2.aws.espa
 
 const uncheckedHead = `# What only AWS checks
 
-Generated from the schemas of %s %s, taken from AWS on %.10s. These are the properties of [all resource types](%s) of which
+Generated from the schemas of %s %s, taken from AWS on %.10s. These are the properties of [all resource types](%s) for which
 the schema of a kind says less than the schema of the type. The API server accepts values that AWS then refuses, and the
 resource's condition Synced has AWS's message. %d of %d types are not here: nothing of their schemas is left out.
 
