@@ -94,7 +94,7 @@ func (c *compilation) checkID(d *draft, seen map[string]object.Path) {
 	case slices.Contains(reserved, d.ID):
 		c.breakf(d, at, "naming convention violation: id %q is a reserved keyword", d.ID)
 	case twice:
-		c.breakf(d, at, "found duplicate resource IDs: %q is also that of %s", d.ID, first)
+		c.breakf(d, at, "found duplicate resource IDs: %q is also the ID of %s", d.ID, first)
 	default:
 		seen[d.ID] = d.at
 	}

@@ -38,7 +38,7 @@ func (r *Reconciler) recreate(ctx context.Context, s *subject, steps []plan.Step
 				}
 				s.fail(err)
 			}
-			results[i].hint = "it is not recreated, since a new one would be refused as well: " + describeError(step, err)
+			results[i].hint = "it is not recreated, because a new one would be refused as well: " + describeError(step, err)
 			continue
 		}
 		index[step.Current] = i
@@ -79,7 +79,7 @@ func (r *Reconciler) deleteToRecreate(ctx context.Context, s *subject, step plan
 	if r.noteAnswers(s, []*removalRequest{c}) {
 		return result{err: rejected, hint: fmt.Sprintf("it cannot be deleted to be recreated: %s: %s", c.reason, c.message)}
 	}
-	r.Events.Event(s.instance, telemetry.Warning, "Recreating", fmt.Sprintf("%s: %s is deleted and recreated, since its update was rejected: %s",
+	r.Events.Event(s.instance, telemetry.Warning, "Recreating", fmt.Sprintf("%s: %s is deleted and recreated, because its update was rejected: %s",
 		step.Node, describeObject(step), why))
 	problem := plan.RecreatingProblem(o, why)
 	return result{deleting: &problem}

@@ -29,7 +29,7 @@ func TestAnObjectWhoseUpdateIsRejectedIsRecreatedIfAllowed(t *testing.T) {
 	f.change(keyOf("a"), func(o *unstructured.Unstructured) { o.SetFinalizers([]string{"other/keeps"}) })
 	f.reconcile()
 	f.wantCalls("update ConfigMap a", "try to create ConfigMap a", "delete in the foreground ConfigMap a", "status Web shop")
-	f.wantEvent("Warning Recreating: a: ConfigMap prod/a is deleted and recreated, since its update was rejected: data is immutable")
+	f.wantEvent("Warning Recreating: a: ConfigMap prod/a is deleted and recreated, because its update was rejected: data is immutable")
 	f.wantCondition(v1alpha1.InstanceResourcesReady, "ResourceDeleting")
 	f.reconcile() // it is on its way
 	for _, call := range f.calls {

@@ -105,7 +105,7 @@ func inUseMessage(users []string) string {
 	if more := len(users) - len(listed); more > 0 {
 		text += fmt.Sprintf(" and %d more", more)
 	}
-	return text + ". Delete them, also those whose namespace may not use it any more: their external resources are deleted with them, or left with spec.deletionPolicy Orphan. " +
+	return text + ". Delete them, including those in namespaces that are no longer allowed to use it: their external resources are deleted with them, or left with spec.deletionPolicy Orphan. " +
 		"Or have them refer to another configuration, in spec.providerConfigRef"
 }
 

@@ -22,7 +22,7 @@ func TestGuardKeepsConfigurationsThatAreUsed(t *testing.T) {
 	kind := schema.GroupVersionKind{Group: "cloud.example.org", Version: "v1", Kind: "ProviderConfig"}
 	key := object.Key{Group: kind.Group, Kind: kind.Kind, Namespace: "prod", Name: "default"}
 	const config = "{apiVersion: cloud.example.org/v1, kind: ProviderConfig, metadata: {name: default, namespace: prod, finalizers: [" + resource.ConfigFinalizer + "]}}"
-	const before, after = "the configuration is not deleted while it is used by ", ". Delete them, also those whose namespace may not use it any more: " +
+	const before, after = "the configuration is not deleted while it is used by ", ". Delete them, including those in namespaces that are no longer allowed to use it: " +
 		"their external resources are deleted with them, or left with spec.deletionPolicy Orphan. Or have them refer to another configuration, in spec.providerConfigRef"
 	const inUse = before + "Database prod/db" + after
 	naming := func(kind, name string) edit {

@@ -257,5 +257,5 @@ func (s *reconcileState) mayReferTo(o *unstructured.Unstructured) bool {
 // foreignError says that nothing in another namespace can be referred to, and how that is allowed.
 func (s *reconcileState) foreignError(what string) error {
 	return &external.NotAllowedError{Message: fmt.Sprintf("%s from namespace %s. Refer to an object of this namespace, "+
-		"or have somebody who may write the other one set its annotation %s: %[2]s", what, s.object.GetNamespace(), resource.AllowReferencesAnnotation)}
+		"or ask a user who can write that object to set its annotation %s: %[2]s", what, s.object.GetNamespace(), resource.AllowReferencesAnnotation)}
 }

@@ -43,7 +43,7 @@ func TestReferencesAreResolvedBeforeAnyCall(t *testing.T) {
 	}
 	tier := map[string]any{"matchLabels": map[string]any{"tier": "data"}}
 	const ok = "True ReconcileSuccess: "
-	const allow = " from namespace prod. Refer to an object of this namespace, or have somebody who may write the other one set its annotation espalier.dev/allow-references-from: prod"
+	const allow = " from namespace prod. Refer to an object of this namespace, or ask a user who can write that object to set its annotation espalier.dev/allow-references-from: prod"
 	const refused = "False NotAllowed: spec.forProvider.network: Network infra/net does not exist, or allows no references" + allow
 	const notSelected = "False NotAllowed: spec.forProvider.network: no Network in namespace infra that the selector matches allows references" + allow
 	cases := map[string]struct {

@@ -80,7 +80,7 @@ func finalizerAdvice(f report.Finalizer) string {
 		return "the controller that set finalizer " + f.Name + " must remove it"
 	}
 	if slices.ContainsFunc(f.Managers, isOwnManager) {
-		return "Espalier's controllers set finalizer " + f.Name + " and must remove it; 'espalier doctor' says whether they run and what they may not do"
+		return "Espalier's controllers set finalizer " + f.Name + " and must remove it; 'espalier doctor' reports whether they run and which permissions they lack"
 	}
 	return fmt.Sprintf("%s set finalizer %s and must remove it", inert(strings.Join(f.Managers, " or ")), f.Name)
 }

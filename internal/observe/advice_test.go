@@ -62,7 +62,7 @@ func TestAdviceForAManagedResource(t *testing.T) {
 		},
 		"Espalier's controllers must remove their own": {
 			report.BlockedObject{Reason: report.HeldByFinalizer, Finalizers: []report.Finalizer{{Name: "usage.apiextensions.crossplane.io", Managers: []string{"espalier.dev/usage"}}}},
-			[]string{"Espalier's controllers set finalizer usage.apiextensions.crossplane.io and must remove it; 'espalier doctor' says whether they run and what they may not do", strings.Replace(force, "it and the external resource", "it", 1)},
+			[]string{"Espalier's controllers set finalizer usage.apiextensions.crossplane.io and must remove it; 'espalier doctor' reports whether they run and which permissions they lack", strings.Replace(force, "it and the external resource", "it", 1)},
 		},
 		"The provider alone must delete the external resource": {
 			report.BlockedObject{Reason: report.ExternalDeletion},

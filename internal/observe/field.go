@@ -190,7 +190,7 @@ func (e FieldExplanation) Text(now time.Time, width int) string {
 		line("", "%s does not set it.", e.Definition)
 		return b.String()
 	case e.Place == "" && *e.Instance == e.Object:
-		line("", "%s is an instance; its definition cannot be read, so that it is not known what sets its status.", e.Object)
+		line("", "%s is an instance; its definition cannot be read, so what sets its status is unknown.", e.Object)
 		return b.String()
 	case e.Place == "":
 		line("", "%s belongs to %s, as node %s.", e.Object, e.Instance, e.Node)
@@ -228,7 +228,7 @@ func (t *fieldText) managers(indent string, v FieldValue) {
 		t.line(indent, "owned by %s", m.text(t.now))
 	}
 	if v.Exists && len(v.Managers) == 0 {
-		t.line(indent, "owned by nobody: it is a default, or was set by the API server")
+		t.line(indent, "no owner: it is a default, or the API server has set it")
 	}
 }
 

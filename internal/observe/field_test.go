@@ -94,7 +94,7 @@ ResourceGraphDefinition app has a value for it, for App prod/shop, that another 
 `},
 		"several expressions in a text": {"Deployment", "metadata.labels.size", `
 metadata.labels.size of Deployment prod/web is "n2-shop"
-  owned by nobody: it is a default, or was set by the API server
+  no owner: it is a default, or the API server has set it
 ResourceGraphDefinition app sets it, for App prod/shop:
   spec.resources[1].template.metadata.labels.size
   ${string(schema.spec.size)}
@@ -102,7 +102,7 @@ ResourceGraphDefinition app sets it, for App prod/shop:
     schema.spec.size is 2 (App prod/shop)
       owned by kubectl (Update), which last changed its fields 60m ago
     schema.metadata.name is "shop" (App prod/shop)
-      owned by nobody: it is a default, or was set by the API server
+      no owner: it is a default, or the API server has set it
 `},
 		"a literal": {"Deployment", "spec.paused", `
 spec.paused of Deployment prod/web is false
@@ -118,21 +118,21 @@ ResourceGraphDefinition app sets it, for App prod/shop:
 `},
 		"an item that the definition does not have": {"Deployment", "spec.template.spec.containers[0].name", `
 spec.template.spec.containers[0].name of Deployment prod/web is "sidecar"
-  owned by nobody: it is a default, or was set by the API server
+  no owner: it is a default, or the API server has set it
 ResourceGraphDefinition app does not set it.
 `},
 		"data of a Secret in an expression": {"Deployment", "spec.template.spec.containers[1].env[0].value", `
 spec.template.spec.containers[1].env[0].value of Deployment prod/web is "xyz"
-  owned by nobody: it is a default, or was set by the API server
+  no owner: it is a default, or the API server has set it
 ResourceGraphDefinition app sets it, for App prod/shop:
   spec.resources[1].template.spec.template.spec.containers[0].env[0].value
   ${login.data.password}
     login.data.password is hidden (Secret prod/login)
-      owned by nobody: it is a default, or was set by the API server
+      no owner: it is a default, or the API server has set it
 `},
 		"a default": {"Deployment", "spec.progressDeadlineSeconds", `
 spec.progressDeadlineSeconds of Deployment prod/web is 600
-  owned by nobody: it is a default, or was set by the API server
+  no owner: it is a default, or the API server has set it
 ResourceGraphDefinition app does not set it.
 `},
 		"a field that is not set": {"Deployment", "spec.strategy.type", `
@@ -141,12 +141,12 @@ ResourceGraphDefinition app does not set it.
 `},
 		"data of a Secret": {"Secret", "data.password", `
 data.password of Secret prod/login is hidden
-  owned by nobody: it is a default, or was set by the API server
+  no owner: it is a default, or the API server has set it
 ResourceGraphDefinition app does not set it.
 `},
 		"the status of the instance": {"App", "status.image", `
 status.image of App prod/shop is "nginx"
-  owned by nobody: it is a default, or was set by the API server
+  no owner: it is a default, or the API server has set it
 ResourceGraphDefinition app sets it, for App prod/shop:
   spec.schema.status.image
   ${web.spec.template.spec.containers[0].image}
@@ -173,7 +173,7 @@ ResourceGraphDefinition app sets it, for App prod/shop:
 	})
 	t.Run("the status of an instance without its definition", func(t *testing.T) {
 		e := observe.ExplainField(objects["App"], "status.image", w, nil)
-		if text := e.Text(now, 0); !strings.HasSuffix(text, "App prod/shop is an instance; its definition cannot be read, so that it is not known what sets its status.\n") {
+		if text := e.Text(now, 0); !strings.HasSuffix(text, "App prod/shop is an instance; its definition cannot be read, so what sets its status is unknown.\n") {
 			t.Error(text)
 		}
 	})

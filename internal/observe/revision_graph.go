@@ -105,7 +105,7 @@ func (g *graphRevision) explainPin(pin revision.Pin) {
 	case pin.Malformed != "":
 		g.because(pin.Malformed+"; until it is corrected, the instance is not changed", "existing revisions: "+revision.ListNumbers(g.revisions))
 	case g.Name == "":
-		g.because(fmt.Sprintf("annotation %s of the instance selects it, and it does not exist, so that the instance is not changed; existing revisions: %s",
+		g.because(fmt.Sprintf("annotation %s of the instance selects it, and it does not exist, so the instance is not changed; existing revisions: %s",
 			v1alpha1.RevisionAnnotation, revision.ListNumbers(g.revisions)))
 	default:
 		g.because("annotation " + v1alpha1.RevisionAnnotation + " of the instance selects it")
@@ -207,7 +207,7 @@ func (g *graphRevision) addObstacle() {
 	case accepted.Status == condition.False:
 		consequence := ""
 		if g.Number != 0 {
-			g.Reason, consequence = revisionServing, ", so that the last one that compiled serves"
+			g.Reason, consequence = revisionServing, ", so the last one that compiled serves"
 		}
 		g.because("the definition as it is now is not accepted and gets no revision" + consequence + ": " + strings.TrimSuffix(accepted.Message, "."))
 		g.moves("correct the definition: " + g.edit())

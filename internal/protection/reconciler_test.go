@@ -329,7 +329,7 @@ spec:
 			refused: "alice",
 			writes:  []string{mark, forget, claim},
 			ready:   "gone",
-			events:  []string{"Warning DeletionNotReplayed: did not replay the deletion of ConfigMap prod/used: user alice, who requested it, may not delete the object any more"},
+			events:  []string{"Warning DeletionNotReplayed: did not replay the deletion of ConfigMap prod/used: user alice, who requested it, is no longer allowed to delete the object"},
 		},
 		"The object whose deletion was refused is gone": {
 			reason:  "its record goes with the usage",

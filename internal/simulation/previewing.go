@@ -248,7 +248,7 @@ func (r *previewRun) finish(ctx context.Context, settled bool) preview.Plan {
 	var unread []string
 	in.Secrets, unread = r.secrets(ctx, in.Objects)
 	if len(unread) > 0 {
-		in.Notes = append(in.Notes, fmt.Sprintf("Secrets in %v cannot be read, so that their values are hidden only where a definition says that they are used.", unread))
+		in.Notes = append(in.Notes, fmt.Sprintf("Secrets in %v cannot be read; their values are hidden only where a definition shows their use.", unread))
 	}
 	if r.against != nil {
 		in.Notes = append(in.Notes, fmt.Sprintf("Compared with what %s makes of the instances, not with what exists. Instances that select a revision themselves keep it.", r.against.revision))

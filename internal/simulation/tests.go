@@ -106,7 +106,7 @@ func (r *testRun) change(ctx context.Context, c *Offline, step deftest.Step) err
 			return err
 		}
 		if !exists {
-			r.missing = append(r.missing, object.KeyOf(u).String()+": does not exist, so that it cannot be observed")
+			r.missing = append(r.missing, object.KeyOf(u).String()+": does not exist and cannot be observed")
 		}
 	}
 	for _, o := range step.Delete {
@@ -116,7 +116,7 @@ func (r *testRun) change(ctx context.Context, c *Offline, step deftest.Step) err
 			return err
 		}
 		if !exists {
-			r.missing = append(r.missing, object.KeyOf(u).String()+": does not exist, so that it cannot be deleted")
+			r.missing = append(r.missing, object.KeyOf(u).String()+": does not exist and cannot be deleted")
 		}
 	}
 	return nil

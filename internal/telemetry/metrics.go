@@ -32,7 +32,7 @@ func NewMetrics() *Metrics {
 		}, []string{"group", "kind"}),
 		propagation: prometheus.NewHistogramVec(prometheus.HistogramOpts{
 			Name:    "espalier_status_propagation_seconds",
-			Help:    "How long values took from the status of an instance to that of the instance above it, by the kinds of both.",
+			Help:    "How long values took from the status of an instance to the status of its parent instance, by both kinds.",
 			Buckets: prometheus.ExponentialBuckets(0.0005, 2, 16),
 		}, []string{"below", "above"}),
 	}

@@ -27,7 +27,7 @@ var (
 		"Definitions, instances and managed resources, by kind and the status of their Ready condition; of definitions of composites Established, of functions Healthy.",
 		[]string{"group", "kind", "ready"}, nil)
 	deletingDesc = prometheus.NewDesc("espalier_objects_deleting",
-		"Those of espalier_objects that are being deleted.", []string{"group", "kind"}, nil)
+		"Objects of espalier_objects that are being deleted.", []string{"group", "kind"}, nil)
 )
 
 // Describe implements prometheus.Collector.

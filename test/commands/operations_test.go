@@ -54,7 +54,7 @@ func operations(t *testing.T, s *shell) {
 func checks(t *testing.T, s *shell) {
 	p := page(t, "docs/operations.md")
 	// The one warning is that neither a Deployment nor a lease of the controllers exists.
-	s.run(t, p, "espalier doctor", done, "SEVERITY CHECK OBJECT FINDING", "warning controllers -", "ok crds - all are established", "ok deletions -", "see that espalier up runs, or espalier run: the cluster has no nodes")
+	s.run(t, p, "espalier doctor", done, "SEVERITY CHECK OBJECT FINDING", "warning controllers -", "ok crds - all are established", "ok deletions -", "run espalier up or espalier run: the cluster has no nodes")
 	s.run(t, s.help(t, "doctor"), `espalier doctor -o json | jq '.[] | select(.severity == "problem")'`, done, `"severity": "warning", "check": "controllers"`)
 	s.run(t, s.help(t, "doctor"), "espalier doctor --serviceaccount espalier-system:espalier --strict", notReady, "problem rights ServiceAccount espalier-system/espalier", "the controllers lack:")
 }

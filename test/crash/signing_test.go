@@ -154,7 +154,7 @@ func TestALostSigningKeyIsNotReplaced(t *testing.T) {
 		}
 	}
 	w.Delete(t, suite.Secret, keyNamespace, signingKey)
-	refuses("Secret kube-system/espalier-signing-key, is missing. Restore it", "kubectl annotate crd bindings.espalier.dev espalier.dev/signing-key-")
+	refuses("Secret kube-system/espalier-signing-key, is missing. Restore the Secret", "kubectl annotate crd bindings.espalier.dev espalier.dev/signing-key-")
 	if w.Get(t, suite.Secret, keyNamespace, signingKey) != nil {
 		t.Error("there is a new key")
 	}

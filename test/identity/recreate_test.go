@@ -66,7 +66,7 @@ func TestImmutableObjectsAreRecreatedOnRequest(t *testing.T) {
 	t.Log("what wouldn't be accepted as a new object either stays as it is")
 	before = s.Get(t, jobKind, s.NS, "x")
 	put("''")
-	s.Await(t, s.Kind("Task"), s.NS, "x", suite.HasCondition("Ready", "False", "Rejected", "field is immutable", "it is not recreated, since a new one would be refused as well"))
+	s.Await(t, s.Kind("Task"), s.NS, "x", suite.HasCondition("Ready", "False", "Rejected", "field is immutable", "it is not recreated, because a new one would be refused as well"))
 	s.Await(t, jobKind, s.NS, "x", isSame(before))
 
 	t.Log("a protected object is not recreated until its protection is removed")
@@ -100,7 +100,7 @@ func TestImmutableObjectsAreRecreatedAfterAManualDeletion(t *testing.T) {
 	mark(t, s, jobKind, "x", `{"espalier.dev/recreate":"true"}`)
 	mark(t, s, disk, "x", `{"espalier.dev/recreate":"true"}`)
 	s.Await(t, jobKind, s.NS, "x", isAnother(job))
-	s.Await(t, s.Kind("Task"), s.NS, "x", suite.HasProblem("disk", "it is not recreated, since it may hold data"))
+	s.Await(t, s.Kind("Task"), s.NS, "x", suite.HasProblem("disk", "it is not recreated, because it may hold data"))
 	s.Await(t, disk, s.NS, "x", isSame(claim))
 
 	mark(t, s, disk, "x", `{"espalier.dev/recreate":"allow-data-loss"}`)

@@ -153,7 +153,7 @@ kind: GraphRevision
 metadata: {name: $ID-site-r00001}
 spec: {revision: 1, account: "system:serviceaccount:kube-system:admin", snapshot: {name: $ID-site, generation: 1, spec: {schema: {kind: Site}}}}
 `)
-	checkRefused(t, operator, file, "you may not use service account admin of namespace kube-system")
+	checkRefused(t, operator, file, "you are not allowed to use service account admin of namespace kube-system")
 }
 
 // TestAnImportDeletesNothingThatItDidNotCreate has an object in the cluster that the archive describes as being deleted, and one

@@ -50,7 +50,7 @@ func TestMetricsAreForThoseWhoMayGetThem(t *testing.T) {
 	}{
 		{"https://" + metrics + "/metrics", "", http.StatusUnauthorized, "no bearer token"},
 		{"https://" + metrics + "/metrics", nobody, http.StatusUnauthorized, "does not accept the token"},
-		{"https://" + metrics + "/metrics", tenant, http.StatusForbidden, `user "system:serviceaccount:` + s.NS + `:tenant" may not get the path /metrics`},
+		{"https://" + metrics + "/metrics", tenant, http.StatusForbidden, `user "system:serviceaccount:` + s.NS + `:tenant" is not allowed to get the path /metrics`},
 		{"https://" + metrics + "/metrics", monitor, http.StatusOK, "espalier_metrics_requests_total"},
 		{"https://" + metrics + "/readyz/verbose", "", http.StatusUnauthorized, "no bearer token"},
 		{"https://" + metrics + "/readyz/verbose", tenant, http.StatusForbidden, "/readyz/verbose"},

@@ -67,7 +67,7 @@ func (w *Workspace) checkCompositions() {
 		case kind.NeverServed:
 			w.add(d, Error, "", diag.List{diag.NeverServed("spec.compositeTypeRef", composite, kind)})
 		default:
-			w.addf(d, Warning, "spec.compositeTypeRef", "%s of %s is not known here; add its CompositeResourceDefinition", composite.Kind, composite.GroupVersion())
+			w.addf(d, Warning, "spec.compositeTypeRef", "%s of %s is unknown here; add its CompositeResourceDefinition", composite.Kind, composite.GroupVersion())
 		}
 		w.checkSteps(d, c, composite)
 	}

@@ -154,6 +154,6 @@ func (w *Workspace) checkTemplates(p *pendingGraph, kinds graph.Kinds) {
 }
 
 func (w *Workspace) warnOfUnknownKind(d *Document, document object.Path, gvk schema.GroupVersionKind) {
-	w.addf(d, Warning, document.Field("kind"), "%s of %s is not known here, so that its fields are not checked; add its CustomResourceDefinition",
+	w.addf(d, Warning, document.Field("kind"), "%s of %s is unknown here, so its fields are not checked; add its CustomResourceDefinition",
 		gvk.Kind, gvk.GroupVersion())
 }

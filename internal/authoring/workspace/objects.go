@@ -33,7 +33,7 @@ func (w *Workspace) checkObjects() {
 		case kind.NeverServed:
 			w.add(d, Error, "", diag.List{diag.NeverServed("", gvk, kind)})
 		case !known:
-			w.addf(d, Warning, "kind", "%s of %s is not known here, so that the object is not checked; add its CustomResourceDefinition", gvk.Kind, gvk.GroupVersion())
+			w.addf(d, Warning, "kind", "%s of %s is unknown here, so the object is not checked; add its CustomResourceDefinition", gvk.Kind, gvk.GroupVersion())
 		case kind.Schema != nil:
 			w.checkObject(d, kind)
 		}

@@ -84,7 +84,7 @@ func checkCredentials(credentials []v1.FunctionCredentials, at object.Path, out 
 		case v1.CredentialsNone:
 		case v1.CredentialsSecret:
 			if c.SecretRef == nil {
-				out.Addf(at.Field("secretRef"), "is required, since the source is Secret")
+				out.Addf(at.Field("secretRef"), "is required, because the source is Secret")
 			}
 		default:
 			out.Add(diag.Diagnostic{Path: at.Field("source"), Problem: "is " + string(c.Source), Expected: "None or Secret"})

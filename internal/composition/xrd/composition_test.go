@@ -68,7 +68,7 @@ spec:
       - {requirementName: "", apiVersion: v1, kind: ""}
 `, `spec.compositeTypeRef: must have the apiVersion and kind of the composites
 spec.mode: is Resources; expected Pipeline
-spec.pipeline[1].credentials[0].secretRef: is required, since the source is Secret
+spec.pipeline[1].credentials[0].secretRef: is required, because the source is Secret
 spec.pipeline[1].credentials[1].name: is a duplicate: "cloud"
 spec.pipeline[1].credentials[1].source: is Vault; expected None or Secret
 spec.pipeline[1].functionRef.name: is required

@@ -130,7 +130,7 @@ func checkConversion(c *extv1.CustomResourceConversion, out *diag.List) {
 		}
 	case extv1.WebhookConverter:
 		if c.Webhook == nil || c.Webhook.ClientConfig == nil {
-			out.Addf("spec.conversion.webhook", "must have a clientConfig, since the strategy is Webhook")
+			out.Addf("spec.conversion.webhook", "must have a clientConfig, because the strategy is Webhook")
 		} else if len(c.Webhook.ConversionReviewVersions) == 0 {
 			out.Addf("spec.conversion.webhook.conversionReviewVersions", "is required")
 		}

@@ -132,7 +132,7 @@ func otherOwner(c *apiextensionsv1.CustomResourceDefinition, owner object.Defini
 	controller := metav1.GetControllerOfNoCopy(c)
 	switch {
 	case ok && isGone(other):
-		return "remains from " + other.String() + ", which no longer exists: to define the kind anew, delete it, and with it all instances"
+		return "remains from " + other.String() + ", which no longer exists: to define the kind again, delete it with all its instances"
 	case ok:
 		return "is defined by " + other.String() + " already"
 	case controller != nil:

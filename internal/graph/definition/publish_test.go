@@ -24,7 +24,7 @@ func TestOtherOwner(t *testing.T) {
 		"A namespaced definition's": {"its name is the same by chance", of("web", "prod"), "is defined by ResourceGroup prod/web already"},
 		"That of a definition that is gone": {
 			"nobody else says that it only has to be deleted", of("former", ""),
-			"remains from ResourceGraphDefinition former, which no longer exists: to define the kind anew, delete it, and with it all instances",
+			"remains from ResourceGraphDefinition former, which no longer exists: to define the kind again, delete it with all its instances",
 		},
 		"That of composites": {
 			"the definition of composites is its controller",

@@ -155,8 +155,8 @@ func ConvertedVersions(current *apiextensionsv1.CustomResourceDefinition) []stri
 
 // DescribeUnreadable says that a new conversion cannot be tried, because the current one fails, and what to do about it.
 func DescribeUnreadable(err error) string {
-	return fmt.Sprintf("the instances cannot be read, since the conversion that is served fails, so that another one cannot be tried: %v. "+
-		"Annotate the definition with %s: \"true\" to replace the conversion without trying it", err, v1alpha1.AllowBreakingAnnotation)
+	return fmt.Sprintf("cannot try the new conversion on the instances: reading them fails with the served conversion: %v. "+
+		"To replace it without trying, annotate the definition with %s: \"true\"", err, v1alpha1.AllowBreakingAnnotation)
 }
 
 // Inconvertible names the instances, in the given version, that cannot be converted to the served versions of the wanted

@@ -88,7 +88,7 @@ func (s Step) MayRecreate(rejected string) (may bool, hint string) {
 	case recreate.Allowed && (recreate.DataLoss || !mayLoseData):
 		return true, ""
 	case recreate.Allowed:
-		return false, fmt.Sprintf("it is not recreated, since it may hold data or is to be preserved; annotate it %s=%s to delete and recreate it",
+		return false, fmt.Sprintf("it is not recreated, because it may hold data or must be preserved; annotate it %s=%s to delete and recreate it",
 			v1alpha1.RecreateAnnotation, value)
 	case !mentionsImmutability(rejected):
 		return false, ""

@@ -35,7 +35,7 @@ func TestRecreation(t *testing.T) {
 		"The node of an object with data allows data loss":              {kind: "PersistentVolumeClaim", said: anyway, may: true},
 		"An object with data allows data loss":                          {kind: "PersistentVolumeClaim", annotation: "allow-data-loss", may: true},
 		"An unknown kind may hold data":                                 {kind: "Ledger", said: recreate, hint: "it may hold data"},
-		"A preserved object counts as one with data":                    {kind: "Job", said: recreate, stays: true, hint: "is to be preserved"},
+		"A preserved object counts as one with data":                    {kind: "Job", said: recreate, stays: true, hint: "must be preserved"},
 		"A preserved object allows data loss":                           {kind: "Job", said: anyway, stays: true, may: true},
 		"An external object is never recreated":                         {kind: "Job", said: anyway, external: true},
 	}

@@ -88,7 +88,7 @@ func (t transport) RoundTrip(r *http.Request) (*http.Response, error) {
 	case !isResource && isRead, isResource && at.isReview(r.Method):
 		return t.next.RoundTrip(r)
 	case !isResource:
-		return nil, fmt.Errorf("dry run: %s %s is not sent, since the API server cannot dry-run it", r.Method, r.URL.Path)
+		return nil, fmt.Errorf("dry run: %s %s is not sent, because the API server cannot dry-run it", r.Method, r.URL.Path)
 	case isWatch:
 		return c.watch()
 	case isRead && at.name == "":

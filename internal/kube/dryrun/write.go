@@ -37,7 +37,7 @@ func (c call) write() (*http.Response, error) {
 		c.info.name = name
 	}
 	if c.info.name == "" || c.info.subresource != "" && c.info.subresource != "status" {
-		return nil, fmt.Errorf("dry run: %s %s is not sent, since the API server cannot dry-run it", c.request.Method, c.request.URL.Path)
+		return nil, fmt.Errorf("dry run: %s %s is not sent, because the API server cannot dry-run it", c.request.Method, c.request.URL.Path)
 	}
 	if c.request.Method == http.MethodPost && c.request.URL.Query().Has("dryRun") {
 		a, err := c.tryDryRun(body)

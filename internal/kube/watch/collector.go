@@ -19,7 +19,7 @@ var (
 	watchesDesc     = describe("watches", "Watches by state and, where unavailable, reason.", "state", "reason")
 	subscribersDesc = describe("subscribers", "Instances and controllers that a watch notifies.")
 	objectsDesc     = describe("objects", "Objects in the cache.")
-	eventsDesc      = describe("events_total", "Changes seen since the kind is watched.")
+	eventsDesc      = describe("events_total", "Changes seen since the watch of the kind began.")
 	ageDesc         = describe("age_seconds", "Age of the oldest watch.")
 )
 

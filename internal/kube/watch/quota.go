@@ -77,7 +77,7 @@ func NewQuota(l Limits) *Quota {
 		limits: l.WithDefaults(), watches: map[*actor]int{}, namespaces: map[string]map[*actor]int{},
 		refusals: prometheus.NewCounterVec(prometheus.CounterOpts{
 			Name: "espalier_watch_limits_exceeded_total",
-			Help: "Reads for instances that were refused since a limit of watches is reached, by the field of the configuration file.",
+			Help: "Reads for instances that were refused because a limit of watches was reached, by the field of the configuration file.",
 		}, []string{"limit"}),
 	}
 }

@@ -56,7 +56,7 @@ func (s State) awaitOutcome(err *external.OpError) Step {
 	return Step{
 		Do: Finish, Err: err, After: err.RetryAfter, Ready: s.readyDuringOperation(),
 		Synced: syncedCondition(metav1.ConditionUnknown, resource.OperationInProgress,
-			fmt.Sprintf("%s the external resource: %s; the outcome is not known yet and is checked", gerund(s.Binding.Operation.Verb), err)),
+			fmt.Sprintf("%s the external resource: %s; the outcome is unknown and is being checked", gerund(s.Binding.Operation.Verb), err)),
 	}
 }
 

@@ -223,6 +223,6 @@ const (
 // identityNotChoosable ends the reconcile if the annotation names a resource that does not exist, and cannot be created
 // because the provider assigns identities.
 func (s State) identityNotChoosable() Step {
-	return finish(resource.ReconcileError, fmt.Sprintf("the external resource %s does not exist, and cannot be created with this identity, since the external API assigns identities. Correct the annotation %s, or remove it to have a new one created",
+	return finish(resource.ReconcileError, fmt.Sprintf("the external resource %s does not exist, and cannot be created with this identity, because the external API assigns identities. Correct the annotation %s, or remove it to have a new one created",
 		s.ref(), resource.ExternalNameAnnotation), s.Resource.PollInterval).needingAction()
 }

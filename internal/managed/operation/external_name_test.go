@@ -48,7 +48,7 @@ func TestTheAnnotationIsFollowedUntilAResourceIsBound(t *testing.T) {
 		},
 		"a resource is named that does not exist": {
 			reason: "the message says what to do", policies: "*", changes: []func(*simulation){name("id-9")},
-			message: "the external resource id-9 does not exist, and cannot be created with this identity, since the external API assigns identities. Correct the annotation crossplane.io/external-name, or remove it to have a new one created",
+			message: "the external resource id-9 does not exist, and cannot be created with this identity, because the external API assigns identities. Correct the annotation crossplane.io/external-name, or remove it to have a new one created",
 		},
 		"a wrong name is corrected": {
 			reason: "nothing is bound yet", policies: "*", changes: []func(*simulation){name("id-9"), name("id-7")}, ref: "id-7",
@@ -58,7 +58,7 @@ func TestTheAnnotationIsFollowedUntilAResourceIsBound(t *testing.T) {
 		},
 		"an adopted resource is deleted": {
 			reason: "its identity cannot be had again", policies: "*", changes: []func(*simulation){name("id-7"), vanish}, ref: "id-7",
-			message: "the external resource id-7 does not exist, and cannot be created with this identity, since the external API assigns identities. Correct the annotation crossplane.io/external-name, or remove it to have a new one created",
+			message: "the external resource id-7 does not exist, and cannot be created with this identity, because the external API assigns identities. Correct the annotation crossplane.io/external-name, or remove it to have a new one created",
 		},
 		"an adopted resource is deleted, and its name removed": {
 			reason: "a new one is wanted", policies: "*", changes: []func(*simulation){name("id-7"), vanish, name(none)}, ref: "id-2", creates: 1,

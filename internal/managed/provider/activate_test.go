@@ -333,7 +333,7 @@ func TestAKindIsServedWhileItIsActivated(t *testing.T) {
 		pass(time.Second)
 		check(t, "installed while an object exists", w.installed(), "t1s")
 		check(t, "Ready while an object exists", w.ready(activationKey),
-			"True Active: 0 kinds are served; not activated any more: net::T1: 1 object of kind T1 exists: delete or orphan it first")
+			"True Active: 0 kinds are served; no longer activated: net::T1: 1 object of kind T1 exists: delete or orphan it first")
 		w.remove(thingKey)
 		pass(time.Minute)
 		check(t, "the object that is deleted", w.ready(thingKey), "gone")
@@ -366,7 +366,7 @@ func TestADeletedActivationWaitsForItsKinds(t *testing.T) {
 		pass(time.Second)
 		w.remove(activationKey)
 		pass(time.Second)
-		check(t, "Ready", w.ready(activationKey), "False Deleting: not activated any more: net::T1: 1 object of kind T1 exists: delete or orphan it first")
+		check(t, "Ready", w.ready(activationKey), "False Deleting: no longer activated: net::T1: 1 object of kind T1 exists: delete or orphan it first")
 		stop()
 
 		stop = w.start(t, w.Config())
@@ -566,7 +566,7 @@ func TestAnObjectThatIsCreatedDuringADeactivationKeepsItsKind(t *testing.T) {
 		pass(time.Minute)
 		check(t, "installed", w.installed(), "t1s")
 		check(t, "Ready", w.ready(activationKey),
-			"True Active: 0 kinds are served; not activated any more: net::T1: 1 object of kind T1 exists: delete or orphan it first")
+			"True Active: 0 kinds are served; no longer activated: net::T1: 1 object of kind T1 exists: delete or orphan it first")
 		w.remove(thingKey)
 		pass(time.Minute)
 		check(t, "installed without the object", w.installed(), "")

@@ -20,7 +20,7 @@ import (
 )
 
 // ErrNothingHeld is returned by Abort if the import has no Hold, so that it is not in progress.
-var ErrNothingHeld = errors.New("this import is not in progress, since it has no Hold: the controllers reconcile what it created. Delete objects that you do not want as usual")
+var ErrNothingHeld = errors.New("this import is not in progress: it has no Hold, and the controllers reconcile what it created. Delete objects that you do not want as usual")
 
 // Abort deletes what an unfinished import has created, in reverse order, and then its Hold.
 // External resources are not touched: the controllers are held, and finalizers are removed

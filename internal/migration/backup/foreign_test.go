@@ -274,7 +274,7 @@ func TestAccountsAreReviewed(t *testing.T) {
 	}
 	i, _ := newImport(c, file)
 	_, err := i.Plan(context.Background())
-	if err == nil || !strings.Contains(err.Error(), "you may not use service account admin of namespace kube-system: ResourceGraphDefinition apps") {
+	if err == nil || !strings.Contains(err.Error(), "you are not allowed to use service account admin of namespace kube-system: ResourceGraphDefinition apps") {
 		t.Errorf("got %v", err)
 	}
 }

@@ -91,7 +91,7 @@ func (i *Import) signingKeys(ctx context.Context) (keys inventory.Keys, problem 
 	secret, err := i.get(ctx, secretKind, namespace, v1alpha1.SigningKeySecret)
 	switch {
 	case apierrors.IsForbidden(err):
-		return inventory.Keys{}, fmt.Sprintf("you may not read %s which signs what the import creates; this needs the verb get on it", name), nil
+		return inventory.Keys{}, fmt.Sprintf("you are not allowed to read %s which signs what the import creates: grant the verb get on it", name), nil
 	case err != nil:
 		return inventory.Keys{}, "", err
 	case secret == nil:

@@ -91,7 +91,7 @@ func TestWhatAnImportCannotSignIsAProblem(t *testing.T) {
 			"it needs a permission", func(c *fakekube.Cluster) {
 				withSigningKey(c)
 				c.Before = failing("get Secret keys/", apierrors.NewForbidden(schema.GroupResource{Resource: "secrets"}, "x", errors.New("RBAC")))
-			}, "you may not read the signing key, Secret keys/espalier-signing-key, which signs what the import creates; this needs the verb get on it",
+			}, "you are not allowed to read the signing key, Secret keys/espalier-signing-key, which signs what the import creates: grant the verb get on it",
 		},
 	}
 	file := exported(t, nested)

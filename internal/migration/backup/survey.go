@@ -105,7 +105,7 @@ func (i *Import) surveyAccounts(ctx context.Context, s *survey) error {
 			return err
 		}
 		if !allowed {
-			s.problem("you may not use %s; this needs the verb use or impersonate on it", a.Describe())
+			s.problem("you are not allowed to use %s: grant the verb use or impersonate on it", a.Describe())
 		}
 	}
 	return nil

@@ -36,7 +36,7 @@ type Shape string
 // Shapes.
 const (
 	Box Shape = ""
-	// Dashed: the object belongs to somebody else.
+	// Dashed: the object belongs to another owner.
 	Dashed Shape = "dashed"
 	// Rounded: a value, and no object.
 	Rounded Shape = "rounded"

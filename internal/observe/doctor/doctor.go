@@ -1,6 +1,6 @@
 // Package doctor decides from the state of an installation what is wrong with it, and what to do about each problem: versions,
 // permissions, CustomResourceDefinitions, webhooks, certificates, definitions that are not served, changes that nobody has reconciled,
-// deletions that do not end, objects without an owner, and fields that somebody else keeps changing.
+// deletions that do not end, objects without an owner, and fields that another manager keeps changing.
 //
 // Begin with Examine, from a State that a caller has read.
 //

@@ -38,7 +38,7 @@ func (e *examination) deletions() {
 		if since, stuck := e.isStuck(timeOf(c.DeletionTimestamp), c.DeletionTimestamp != nil); stuck {
 			o := &Object{Group: apiextensionsv1.GroupName, Kind: "CustomResourceDefinition", Name: c.Name}
 			e.add(Problem, "deletions", o, fmt.Sprintf("kubectl get %s.%s -A: it waits for these objects", c.Spec.Names.Plural, c.Spec.Group),
-				"it is being deleted since %s", since)
+				"it has been terminating since %s", since)
 		}
 	}
 	e.fine("deletions", "none takes longer than %s", e.StuckAfter)
@@ -53,7 +53,7 @@ func (e *examination) deletion(o *unstructured.Unstructured, remedy string) {
 	if !stuck {
 		return
 	}
-	one, text := objectOf(o), "it is being deleted since "+since
+	one, text := objectOf(o), "it has been terminating since "+since
 	if why := plan.WhyTerminating(o); why != "" {
 		text += ": " + why
 	}
@@ -126,7 +126,7 @@ func (e *examination) hasDefinition(d object.Definition) bool {
 	})
 }
 
-// contested finds fields that somebody else keeps changing.
+// contested finds fields that another manager keeps changing.
 func (e *examination) contested() {
 	for _, i := range e.Instances {
 		problems, _, _ := unstructured.NestedSlice(i.Object, "status", report.ProblemsField)
@@ -151,7 +151,7 @@ func (e *examination) contested() {
 			}
 		}
 	}
-	e.fine("contested", "nobody else changes fields of the controllers")
+	e.fine("contested", "no other manager changes fields of the controllers")
 }
 
 // unread tells what could not be read: one finding for what the caller may not read, and one for each other cause.

@@ -50,13 +50,13 @@ func (e *examination) controllers() {
 	if running == 0 && len(e.Controllers)+len(e.Leases) == 0 && !e.lacks("controllers") {
 		start := "unless espalier up runs them: espalier install --image IMAGE | kubectl apply --server-side -f -, or espalier run"
 		if e.NoNodes {
-			start = "see that espalier up runs, or espalier run: the cluster has no nodes, so that no pods can run the controllers"
+			start = "run espalier up or espalier run: the cluster has no nodes for pods of the controllers"
 		}
 		e.add(Warning, "controllers", nil, start, "neither a Deployment nor a lease of the controllers was found; they may run without a leader election")
 	}
 	for _, h := range e.Holds {
 		e.add(Warning, "controllers", &Object{Group: espalier.GroupVersion.Group, Kind: "Hold", Name: h.Name},
-			"when what it is for is done: kubectl delete hold "+h.Name, "nothing is reconciled and no deletion goes on while it exists: %s",
+			"once its purpose is done: kubectl delete hold "+h.Name, "nothing is reconciled and no deletion goes on while it exists: %s",
 			cmp.Or(h.Reason, "no reason given"))
 	}
 	e.fine("controllers", "they run")
@@ -74,7 +74,7 @@ func (e *examination) providers() {
 		if late, expired := e.expired(l); expired {
 			provider, _, _ := strings.Cut(l.Name, ".")
 			e.add(Problem, "providers", leaseObject(l), fmt.Sprintf("start the provider: espalier provider run %s, or see why its pods do not run", provider),
-				"no provider has renewed it for %s, so that no managed resource of the provider is reconciled; the last one was %s", late, l.Holder)
+				"no provider has renewed it for %s, so its managed resources are not reconciled; the last one was %s", late, l.Holder)
 		}
 	}
 	e.fine("providers", "they run")
@@ -186,7 +186,7 @@ func (e *examination) webhooks() {
 				"its service %s has no ready address: %s", w.Service, effect)
 		}
 		if len(w.CABundle) == 0 && !w.Foreign {
-			e.add(severity, "webhooks", &o, "start the controllers, which set it", "it has no caBundle, so that the API server does not trust the webhook: %s", effect)
+			e.add(severity, "webhooks", &o, "start the controllers, which set it", "it has no caBundle, so the API server does not trust the webhook: %s", effect)
 		}
 	}
 	e.fine("webhooks", "%s", diag.Counted(len(e.Webhooks), "is configured", "are configured"))

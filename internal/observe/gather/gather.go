@@ -145,7 +145,7 @@ func (c *collector) list(ctx context.Context, gk schema.GroupKind, selector stri
 		out = append(out, found...)
 		switch {
 		case apierrors.IsForbidden(err): // its text says it three times, and a record has one for each kind
-			c.note("you may not list " + reader.Place(q, k.Namespaced))
+			c.note("you are not allowed to list " + reader.Place(q, k.Namespaced))
 		case err != nil:
 			c.note(err.Error())
 		}

@@ -514,7 +514,7 @@ func (b *builder) addExternal(drawn diagram.Diagram, id string, groups map[strin
 		groups[x.ID] = []string{below}
 		x.ID, x.Tone = below, diagram.Muted
 		b.diagram.Nodes = append(b.diagram.Nodes, x)
-		b.details[below] = nodeItem{Label: strings.Join(append([]string{x.Title}, x.Lines...), ", "), State: "belongs to somebody else"}
+		b.details[below] = nodeItem{Label: strings.Join(append([]string{x.Title}, x.Lines...), ", "), State: "belongs to another owner"}
 	}
 }
 

@@ -36,7 +36,7 @@ func TestProblemsOfAConfiguration(t *testing.T) {
 				"watchNamespaces: Invalid value", "watchLabelSelector: Invalid value", "resourceGroups.maxKinds: Invalid value: -1",
 			},
 		},
-		"a webhook that is not reached": {"", header + "webhook: {bindAddress: ':1'}\n", []string{"webhook.service: Required value: either service or url"}},
+		"a webhook that is not reached": {"", header + "webhook: {bindAddress: ':1'}\n", []string{"webhook.service: Required value: set either service or url"}},
 		"a webhook without an address":  {"it would have no effect", header + "webhook: {clientCA: ca.crt}\n", []string{"webhook.bindAddress: Required value"}},
 		"names without an authority":    {"a name alone proves nothing", header + "webhook: {clientNames: [a]}\n", []string{"webhook.clientCA: Required value"}},
 		"an invalid Service":            {"", header + "webhook: {bindAddress: ':1', service: 'ns/name:0'}\n", []string{"webhook.service: Invalid value"}},

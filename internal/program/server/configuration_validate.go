@@ -82,7 +82,7 @@ func (c WebhookConfiguration) validate(path *field.Path) (problems field.ErrorLi
 			problems = append(problems, field.Required(path.Child("bindAddress"), "with service, url, certPath and clientCA"))
 		}
 	} else if (c.Service == "") == (c.URL == "") {
-		problems = append(problems, field.Required(path.Child("service"), "either service or url says how the API server reaches bindAddress"))
+		problems = append(problems, field.Required(path.Child("service"), "set either service or url, the address of the webhooks for the API server"))
 	}
 	return problems
 }
@@ -143,7 +143,7 @@ func (c TracingConfiguration) URL() (*url.URL, error) {
 	case err != nil:
 		return nil, errors.New("must be a URL like https://collector.example.com:4317")
 	case u.User != nil:
-		return nil, errors.New("must have no user or password: others can read the flags of a process; put credentials into the variable OTEL_EXPORTER_OTLP_HEADERS")
+		return nil, errors.New("must have no user or password: other users can read the flags of a process; put credentials into the variable OTEL_EXPORTER_OTLP_HEADERS")
 	case u.Scheme != "https" && u.Scheme != "http", u.Host == "", u.RawQuery != "", u.Fragment != "":
 		return nil, fmt.Errorf("must be a URL like https://collector.example.com:4317, not %q", c.Endpoint)
 	}

@@ -17,7 +17,7 @@ const ForeignName = "crossplane-no-usages"
 // ForeignNote explains Crossplane's webhook configuration and how to replace it.
 const ForeignNote = "ValidatingWebhookConfiguration " + ForeignName + " was installed by Crossplane: the API server calls Crossplane's webhook before it deletes " +
 	"an object with the in-use label, and denies the deletion if the webhook does not respond. If Crossplane no longer runs, " +
-	"set --replace-crossplane-webhook, which deletes it, and --webhook-bind-address: without a webhook nothing refuses that users delete objects in use"
+	"set --replace-crossplane-webhook, which deletes it, and --webhook-bind-address: without a webhook, users can delete objects in use"
 
 // FindForeign returns Crossplane's webhook configuration; nil if there is none.
 func FindForeign(ctx context.Context, c *kube.Client) (*unstructured.Unstructured, error) {
@@ -57,6 +57,6 @@ func ReplaceForeign(ctx context.Context, c *kube.Client, wanted bool, log logr.L
 	if err := c.Delete(ctx, found); err != nil {
 		return fmt.Errorf("delete ValidatingWebhookConfiguration %s: %w", ForeignName, err)
 	}
-	log.Info("deleted the ValidatingWebhookConfiguration of Crossplane, since --replace-crossplane-webhook is set", "name", ForeignName)
+	log.Info("deleted Crossplane's ValidatingWebhookConfiguration, because --replace-crossplane-webhook is set", "name", ForeignName)
 	return nil
 }

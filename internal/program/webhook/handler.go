@@ -191,7 +191,7 @@ func (h Handler) record(ctx context.Context, o *unstructured.Unstructured, r *ad
 }
 
 // notReplayed says why a usage's replayDeletion has no effect.
-const notReplayed = "; this deletion will not be replayed: without webhook.clientCA the webhook cannot tell who sends it requests"
+const notReplayed = "; this deletion will not be replayed: without webhook.clientCA the webhook cannot authenticate its clients"
 
 // inUse is the reason of a denial. It is not Conflict, which means that the object has
 // changed.

@@ -88,18 +88,18 @@ func (l *limiter) acquire(ctx context.Context, weight int64) (status int, err er
 	}
 	defer l.waiting.Add(-1)
 	if l.waiting.Add(1) > maxWaitingRequests {
-		return http.StatusTooManyRequests, fmt.Errorf("too many requests of the %s webhook: %s are served at the same time, and %d more wait",
+		return http.StatusTooManyRequests, fmt.Errorf("%s webhook: too many requests: at most %s run concurrently, and %d more wait",
 			l.name, concurrency(), maxWaitingRequests)
 	}
 	if err := l.serving.Acquire(ctx, weight); err != nil {
-		return http.StatusServiceUnavailable, fmt.Errorf("the request of the %s webhook was not served within its timeout: other requests are, and %s are served at the same time",
+		return http.StatusServiceUnavailable, fmt.Errorf("%s webhook: timed out waiting for a slot; at most %s run concurrently",
 			l.name, concurrency())
 	}
 	return 0, nil
 }
 
 func concurrency() string {
-	return fmt.Sprintf("at most %d requests with %d MiB", maxConcurrentRequests, maxConcurrentBytes>>20)
+	return fmt.Sprintf("%d requests with %d MiB", maxConcurrentRequests, maxConcurrentBytes>>20)
 }
 
 // requestWeight is the part of maxConcurrentBytes that a request takes. A body of unknown length

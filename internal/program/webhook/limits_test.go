@@ -100,7 +100,7 @@ func TestConcurrentRequestsAreBounded(t *testing.T) {
 					t.Errorf("%s: %d are served, others are answered %v", tc.reason, serving, codes)
 				}
 				mu.Unlock()
-				if text, _ := texts.Load(http.StatusTooManyRequests); !strings.Contains(text.(string), "at most 64 requests with 64 MiB are served at the same time, and 256 more wait") {
+				if text, _ := texts.Load(http.StatusTooManyRequests); !strings.Contains(text.(string), "at most 64 requests with 64 MiB run concurrently, and 256 more wait") {
 					t.Errorf("it says %s", text)
 				}
 				<-time.After(8 * time.Second) // of the bubble: those that wait have waited for their time
@@ -108,7 +108,7 @@ func TestConcurrentRequestsAreBounded(t *testing.T) {
 				if codes[http.StatusServiceUnavailable] != maxWaitingRequests {
 					t.Errorf("those that wait are answered %v", codes)
 				}
-				if text, _ := texts.Load(http.StatusServiceUnavailable); !strings.Contains(text.(string), "was not served within its timeout") {
+				if text, _ := texts.Load(http.StatusServiceUnavailable); !strings.Contains(text.(string), "timed out waiting for a slot") {
 					t.Errorf("it says %s", text)
 				}
 				close(release)

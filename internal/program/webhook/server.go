@@ -135,7 +135,7 @@ func (s *Server) Run(ctx context.Context) error {
 // clients returns nil if no file with authorities is set.
 func (s *Server) clients() (*clientAuthorities, error) {
 	if s.Options.ClientCA == "" {
-		s.Log.Info("the webhooks serve requests of anyone who reaches them, and so record no deletions for replayDeletion; see webhook.clientCA")
+		s.Log.Info("the webhooks accept requests of every client, so they record no deletions for replayDeletion; see webhook.clientCA")
 		return nil, nil
 	}
 	c := &clientAuthorities{file: s.Options.ClientCA, names: s.Options.ClientNames, log: s.Log, now: s.Now}

@@ -219,7 +219,7 @@ func (f Facts) Denied(do Do, why string) Step {
 	what := map[Do]string{
 		PatchUsage: "change the usage", AddLabel: "add the in-use label to the used object", RemoveLabel: "remove the in-use label of the used object",
 		Replay: "replay the deletion of the used object", ForgetRefused: "delete the record of the refused deletion",
-		RemoveFinalizer: "remove the finalizer of the usage", DeleteUsage: "delete the usage, of which the using object is gone",
+		RemoveFinalizer: "remove the finalizer of the usage", DeleteUsage: "delete the Usage: the object that used it no longer exists",
 	}[do]
 	return f.stalled(Unavailable, "cannot "+what+": "+why)
 }
@@ -406,7 +406,7 @@ func (f Facts) NotReplayed() string {
 	case !f.Requested():
 		return "the annotation " + v1beta1.DeletionAttemptAnnotation + " is no proof, and no refused deletion is recorded"
 	}
-	return "user " + f.Refused.User + ", who requested it, may not delete the object any more"
+	return "user " + f.Refused.User + ", who requested it, is no longer allowed to delete the object"
 }
 
 // propagation defaults the policy of a replayed deletion.

@@ -46,7 +46,7 @@ func (k *Cluster) loadSigningKeys(ctx context.Context) error {
 		return fmt.Errorf("the signing key, Secret %s/%s: %w", namespace, v1alpha1.SigningKeySecret, err)
 	}
 	if k.Keys, err = inventory.KeysOf(secret); err != nil {
-		return fmt.Errorf("the signing key, Secret %s/%s, is invalid: %w. Restore it; a new key would make every child an object of somebody else",
+		return fmt.Errorf("the signing key, Secret %s/%s, is invalid: %w. Restore the Secret. With a new key, no existing child is recognized as ours",
 			namespace, v1alpha1.SigningKeySecret, err)
 	}
 	if recorded != "" {
@@ -59,12 +59,12 @@ func (k *Cluster) loadSigningKeys(ctx context.Context) error {
 // are for the namespace of the options.
 func forbiddenSigningKey(namespace string, err error) error {
 	return fmt.Errorf("the signing key, Secret %s/%s: %w. CustomResourceDefinition %s records this namespace in its annotation %s: "+
-		"grant the account of the controllers, and nobody else, get on the Secret there, or move the Secret to the namespace of the lease and change the annotation",
+		"grant get on the Secret there to the controllers' account only, or move the Secret to the namespace of the lease and change the annotation",
 		namespace, v1alpha1.SigningKeySecret, err, bindingsCRD, v1alpha1.SigningKeyAnnotation)
 }
 
 func lostSigningKey(namespace string) error {
-	return fmt.Errorf("the signing key, Secret %s/%s, is missing. Restore it; a new key would make every child an object of somebody else. "+
+	return fmt.Errorf("the signing key, Secret %s/%s, is missing. Restore the Secret. With a new key, no existing child is recognized as ours. "+
 		"If there is no copy, 'kubectl annotate crd %s %s-' lets the controllers create a new one. Then children of graphs are left in place until their resources adopt them, which needs adopt: IfUnowned",
 		namespace, v1alpha1.SigningKeySecret, bindingsCRD, v1alpha1.SigningKeyAnnotation)
 }

@@ -13,7 +13,7 @@ import (
 func TestErrorsOfTheSigningKeyNameARemedy(t *testing.T) {
 	forbidden := apierrors.NewForbidden(schema.GroupResource{Resource: "secrets"}, "espalier-signing-key", errors.New("no role"))
 	err := forbiddenSigningKey("former", forbidden)
-	for _, want := range []string{"former/espalier-signing-key", "no role", bindingsCRD, "espalier.dev/signing-key", "grant the account of the controllers, and nobody else, get on the Secret there"} {
+	for _, want := range []string{"former/espalier-signing-key", "no role", bindingsCRD, "espalier.dev/signing-key", "grant get on the Secret there to the controllers' account only"} {
 		if !strings.Contains(err.Error(), want) || !apierrors.IsForbidden(err) {
 			t.Errorf("%q isn't in: %v", want, err)
 		}

@@ -221,7 +221,7 @@ var signs = map[Action]string{Create: "+", Change: "~", Replace: "±", Delete: "
 
 // actionTexts say in words what would happen to an object.
 var actionTexts = map[Action]string{Create: "create", Change: "change", Replace: "replace: delete and create again", Delete: "delete",
-	Orphan: "orphan: it stays, and belongs to the instance no longer", Keep: "unchanged"}
+	Orphan: "orphan: it stays and no longer belongs to the instance", Keep: "unchanged"}
 
 // writeObjects writes objects. Those that follow each other and change alike are written as one.
 func writeObjects(b *strings.Builder, indent string, all []ObjectChange, width int) {

@@ -208,10 +208,10 @@ const maxBindings = 3
 
 func describeBindings(names []string) string {
 	if len(names) == 1 {
-		return "1 Binding of a deleted object is left: it reserves a name, or the outcome of an operation is not known; see kubectl describe bindings.espalier.dev " + names[0]
+		return "1 Binding of a deleted object is left: it reserves a name, or the outcome of an operation is unknown; see kubectl describe bindings.espalier.dev " + names[0]
 	}
 	first := slices.Sorted(slices.Values(names))[:min(len(names), maxBindings)]
-	return fmt.Sprintf("%d Bindings of deleted objects are left: they reserve names, or the outcome of an operation is not known; see kubectl describe bindings.espalier.dev %s", len(names), strings.Join(first, " "))
+	return fmt.Sprintf("%d Bindings of deleted objects are left: they reserve names, or the outcome of an operation is unknown; see kubectl describe bindings.espalier.dev %s", len(names), strings.Join(first, " "))
 }
 
 // The kind's own activation may be gone: then another one's status lists the kind. It is empty if there are no

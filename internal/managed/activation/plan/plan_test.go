@@ -165,32 +165,32 @@ func TestPlans(t *testing.T) {
 		"A kind is deactivated, and no object exists": {
 			activations: []plan.Activation{activation("a", patterns("net::Vpc"))}, crds: []plan.CRD{crd("net::Vpc", "a"), crd("net::Subnet", "a")},
 			steps: []string{"Remove subnets.net.example.org for a"}, served: []string{"net::Subnet", "net::Vpc"},
-			statuses: []string{"a: True Active: 1 kind is served; not activated any more: net::Subnet: its CustomResourceDefinition is being deleted (1/1/1)"},
+			statuses: []string{"a: True Active: 1 kind is served; no longer activated: net::Subnet: its CustomResourceDefinition is being deleted (1/1/1)"},
 		},
 		"A kind is deactivated, and objects exist": {
 			activations: []plan.Activation{activation("a", patterns())}, crds: []plan.CRD{crd("net::Vpc", "a")}, users: map[plan.Key]plan.Users{{Type: "net::Vpc"}: {Objects: 12, Bindings: []string{"one"}}},
 			served:   []string{"net::Vpc"},
-			statuses: []string{"a: True Active: 0 kinds are served; not activated any more: net::Vpc: 12 objects of kind Vpc exist: delete or orphan them first (0/0/1)"},
+			statuses: []string{"a: True Active: 0 kinds are served; no longer activated: net::Vpc: 12 objects of kind Vpc exist: delete or orphan them first (0/0/1)"},
 		},
 		"A kind is deactivated, and Bindings are left": {
 			activations: []plan.Activation{activation("a", patterns())}, crds: []plan.CRD{crd("net::Vpc", "a")}, users: map[plan.Key]plan.Users{{Type: "net::Vpc"}: {Bindings: []string{"i-1"}}},
 			served:   []string{"net::Vpc"},
-			statuses: []string{"a: True Active: 0 kinds are served; not activated any more: net::Vpc: 1 Binding of a deleted object is left: it reserves a name, or the outcome of an operation is not known; see kubectl describe bindings.espalier.dev i-1 (0/0/1)"},
+			statuses: []string{"a: True Active: 0 kinds are served; no longer activated: net::Vpc: 1 Binding of a deleted object is left: it reserves a name, or the outcome of an operation is unknown; see kubectl describe bindings.espalier.dev i-1 (0/0/1)"},
 		},
 		"A kind is deactivated, and many Bindings are left": {
 			activations: []plan.Activation{activation("a", patterns())}, crds: []plan.CRD{crd("net::Vpc", "a")}, users: map[plan.Key]plan.Users{{Type: "net::Vpc"}: {Bindings: []string{"i-4", "i-3", "i-2", "i-1"}}},
 			served:   []string{"net::Vpc"},
-			statuses: []string{"a: True Active: 0 kinds are served; not activated any more: net::Vpc: 4 Bindings of deleted objects are left: they reserve names, or the outcome of an operation is not known; see kubectl describe bindings.espalier.dev i-1 i-2 i-3 (0/0/1)"},
+			statuses: []string{"a: True Active: 0 kinds are served; no longer activated: net::Vpc: 4 Bindings of deleted objects are left: they reserve names, or the outcome of an operation is unknown; see kubectl describe bindings.espalier.dev i-1 i-2 i-3 (0/0/1)"},
 		},
 		"A kind is deactivated, and its objects cannot be read": {
 			activations: []plan.Activation{activation("a", patterns())}, crds: []plan.CRD{crd("net::Vpc", "a")}, users: map[plan.Key]plan.Users{{Type: "net::Vpc"}: {Unreadable: "forbidden"}},
 			served:   []string{"net::Vpc"},
-			statuses: []string{"a: True Active: 0 kinds are served; not activated any more: net::Vpc: cannot determine whether it is in use: forbidden (0/0/1)"},
+			statuses: []string{"a: True Active: 0 kinds are served; no longer activated: net::Vpc: cannot determine whether it is in use: forbidden (0/0/1)"},
 		},
 		"An activation is deleted, and its kinds are left": {
 			activations: []plan.Activation{{Name: "a", Deleting: true, Spec: patterns("net::Vpc")}}, crds: []plan.CRD{crd("net::Vpc", "a")},
 			users:  map[plan.Key]plan.Users{{Type: "net::Vpc"}: {Objects: 1}},
-			served: []string{"net::Vpc"}, statuses: []string{"a: False Deleting: not activated any more: net::Vpc: 1 object of kind Vpc exists: delete or orphan it first (0/0/1)"},
+			served: []string{"net::Vpc"}, statuses: []string{"a: False Deleting: no longer activated: net::Vpc: 1 object of kind Vpc exists: delete or orphan it first (0/0/1)"},
 		},
 		"An activation is deleted, and no kind is left": {
 			activations: []plan.Activation{{Name: "a", Deleting: true, Spec: patterns("net::Vpc")}}, crds: []plan.CRD{crd("net::Vpc", "", foreign)},
@@ -217,7 +217,7 @@ func TestPlans(t *testing.T) {
 		"No definition names it any more": {
 			activations: []plan.Activation{activation("a", onDemand("store::*"))}, crds: []plan.CRD{crd("store::Bucket", "a")},
 			steps: []string{"Remove buckets.store.example.org for a"}, served: []string{"store::Bucket"},
-			statuses: []string{"a: True Active: 0 kinds are served; not activated any more: store::Bucket: its CustomResourceDefinition is being deleted (0/0/1)"},
+			statuses: []string{"a: True Active: 0 kinds are served; no longer activated: store::Bucket: its CustomResourceDefinition is being deleted (0/0/1)"},
 		},
 		"The definitions cannot be read": {
 			activations: []plan.Activation{activation("a", onDemand("store::*"))}, crds: []plan.CRD{crd("store::Bucket", "a")}, demand: plan.Demand{Unreadable: "forbidden"},
@@ -227,7 +227,7 @@ func TestPlans(t *testing.T) {
 		"The definitions are being read": {
 			activations: []plan.Activation{activation("a", onDemand("store::*"))}, crds: []plan.CRD{crd("store::Bucket", "a")}, demand: plan.Demand{Syncing: true},
 			served:   []string{"store::Bucket"},
-			statuses: []string{"a: True Active: 0 kinds are served; not activated any more: store::Bucket: it is kept: cannot determine whether a definition names it (0/0/1)"},
+			statuses: []string{"a: True Active: 0 kinds are served; no longer activated: store::Bucket: it is kept: cannot determine whether a definition names it (0/0/1)"},
 		},
 		"Patterns match more kinds than the limit": {
 			activations: []plan.Activation{activation("a", resource.ActivationSpec{Types: []resource.TypePattern{"*"}, MaxKinds: 2})}, crds: []plan.CRD{crd("net::Vpc", "a")},

@@ -116,7 +116,7 @@ func (b *builder) ready(a Activation, kinds resource.ActivatedKinds, all []resou
 func deactivation(all []resource.ActivatedType) string {
 	for _, state := range []resource.ActivationState{resource.StateDeactivated, resource.StateFailed} {
 		if n, first := find(all, state); n > 0 {
-			return "not activated any more: " + describe(first) + more(n)
+			return "no longer activated: " + describe(first) + more(n)
 		}
 	}
 	return ""

@@ -187,7 +187,7 @@ func (w *Wanted) match(a Activation, patterns []resource.TypePattern, catalog Ca
 		case err != nil:
 			w.problem(a, resource.ActivatedType{Type: string(pattern), State: resource.StateUnknown, Message: err.Error()})
 		case len(names) == 0:
-			message := "the type is not known, or cannot be served; check its spelling"
+			message := "the type is unknown or cannot be served; check its spelling"
 			if strings.Contains(string(pattern), "*") {
 				message = "no type that can be served matches the pattern; check its spelling"
 			}

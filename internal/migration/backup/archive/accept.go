@@ -179,7 +179,7 @@ func (a acceptance) refuseConfig(o *unstructured.Unstructured) string {
 func (a acceptance) refuseManaged(o *unstructured.Unstructured) string {
 	kind, served := a.target[o.GroupVersionKind().GroupKind()]
 	if served && !kind.Managed {
-		return "its kind is none of managed resources, no definition of the export defines it, and exports contain no objects of other kinds"
+		return "its kind is neither a managed resource's nor defined in the export; exports contain no other kinds"
 	}
 	return ""
 }

@@ -162,7 +162,7 @@ func (r *Reviewer) ask(ctx context.Context, token, verb, path string) (Decision,
 	case err != nil:
 		return Decision{}, fmt.Errorf("the SubjectAccessReview failed: %s", reason(err))
 	case !result.Status.Allowed || result.Status.Denied:
-		return Decision{http.StatusForbidden, fmt.Sprintf("user %q may not %s the path %s; a ClusterRole with nonResourceURLs [%q] and verbs [%q] permits it",
+		return Decision{http.StatusForbidden, fmt.Sprintf("user %q is not allowed to %s the path %s; a ClusterRole with nonResourceURLs [%q] and verbs [%q] permits it",
 			user.Username, verb, path, path, verb)}, nil
 	}
 	return Decision{Status: http.StatusOK}, nil

@@ -64,7 +64,7 @@ func TestFilter(t *testing.T) {
 		"a user without a role":  {reason: "authenticated is not authorized", path: "/metrics", authorization: "Bearer known-jane", status: 403, body: `nonResourceURLs ["/metrics"]`},
 		"a user with it":         {reason: "the role says so", path: "/metrics", authorization: "bearer known-prometheus", status: 200, body: "content"},
 		"the user, another path": {reason: "each path is a permission", path: "/readyz", authorization: "Bearer known-prometheus", status: 403, body: "/readyz"},
-		"the user, another verb": {reason: "each verb is a permission", method: "POST", path: "/metrics", authorization: "Bearer known-prometheus", status: 403, body: "may not post"},
+		"the user, another verb": {reason: "each verb is a permission", method: "POST", path: "/metrics", authorization: "Bearer known-prometheus", status: 403, body: "is not allowed to post"},
 		"a failed review":        {reason: "its text may quote a token", path: "/metrics", authorization: "Bearer known-prometheus", err: forbidden, status: 503, body: "cannot review the request: the TokenReview failed: Forbidden\n"},
 	}
 	for name, tc := range cases {

@@ -91,7 +91,7 @@ func TestPrivate(t *testing.T) {
 		"What others can read is refused":                {make: directoryOf(0o740), refused: "is open to others (mode 0740)"},
 		"What others can write is refused":               {make: directoryOf(0o702), refused: "is open to others (mode 0702)"},
 		"What others can pass through is refused":        {make: directoryOf(0o711), refused: "is open to others (mode 0711)"},
-		"What belongs to somebody else is refused":       {make: directoryOf(0o700), user: 1, refused: "does not belong to this user"},
+		"What belongs to another owner is refused":       {make: directoryOf(0o700), user: 1, refused: "does not belong to this user"},
 		"A file is refused":                              {make: func(_ *testing.T, path string) error { return os.WriteFile(path, nil, 0o600) }, refused: "is not a directory"},
 		"A link is refused, even to a directory of ours": {make: func(t *testing.T, path string) error { return os.Symlink(t.TempDir(), path) }, refused: "is a symbolic link"},
 		"What isn't there is told":                       {make: func(*testing.T, string) error { return nil }, refused: "no such file"},
