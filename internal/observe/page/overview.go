@@ -27,7 +27,7 @@ type Kind struct {
 type Counts struct {
 	Total   int `json:"total"`
 	Unready int `json:"unready"`
-	// Action are those of Unready that a person has to do something about; Deleting are being deleted.
+	// Action counts unready instances that need a user; Deleting counts instances in deletion.
 	Action   int `json:"action"`
 	Deleting int `json:"deleting"`
 }

@@ -19,7 +19,7 @@ import (
 
 // loadSigningKeys reads the signing keys of the installation, and creates them if there never
 // were any. It records where they are, so that keys that are lost are not replaced: with new ones
-// every child would be an object of somebody else.
+// no existing child would be recognized.
 func (k *Cluster) loadSigningKeys(ctx context.Context) error {
 	namespace := k.options.SigningKeyNamespace
 	if namespace == "" {
