@@ -86,7 +86,7 @@ func (h BlockerReport) noBlockersText() string {
 	case h.Deletion == nil && h.root.paused:
 		return "nothing is deleted while it is paused; " + resumeAdvice(h.root.object())
 	case h.Deletion == nil && len(h.root.Finalizers) > 0:
-		return fmt.Sprintf("no blockers are known, but the controller that must remove finalizer %s may not be running", strings.Join(h.root.Finalizers, ", "))
+		return fmt.Sprintf("no blockers are known, but the controller that must remove finalizer %s might not be running", strings.Join(h.root.Finalizers, ", "))
 	}
 	return "no blockers are known"
 }

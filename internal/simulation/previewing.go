@@ -255,7 +255,7 @@ func (r *previewRun) finish(ctx context.Context, settled bool) preview.Plan {
 	}
 	in.Notes = append(in.Notes, rolloutNotes(in.Objects)...)
 	if n := r.anyway; n > 0 {
-		in.Notes = append(in.Notes, fmt.Sprintf("%s would change without the files too, because the controllers are not running, or are not done; that is left out.", diag.Counted(n, "object", "objects")))
+		in.Notes = append(in.Notes, fmt.Sprintf("%s would also change without the files, because the controllers are not running or not done; that is left out.", diag.Counted(n, "object", "objects")))
 	}
 	return preview.New(in)
 }

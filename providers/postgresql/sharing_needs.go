@@ -94,7 +94,7 @@ func copyNeeds(p v1alpha1.DatabaseParameters) []need {
 		return nil
 	}
 	n := databaseNeed("spec.forProvider.template", *p.Template)
-	n.What, n.Template = n.What+", and it is no template", *p.Template
+	n.What, n.Template = n.What+", and it is not a template", *p.Template
 	return []need{n}
 }
 

@@ -125,7 +125,7 @@ func requireOneKind(written string, target reader.Target) error {
 		exact = taken.Resource + "." + taken.Version + "." // the core group has no other name
 	}
 	all := append([]string{exact}, target.Alternatives...)
-	return &usageError{fmt.Errorf("%s may be several kinds; name one: %s", written, strings.Join(all, ", "))}
+	return &usageError{fmt.Errorf("%s is ambiguous; name one of these kinds: %s", written, strings.Join(all, ", "))}
 }
 
 // deletionRequest requests the deletion of one object, never of a later one of its name.

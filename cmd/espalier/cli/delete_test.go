@@ -220,8 +220,8 @@ func TestDeleteRequiresOneKind(t *testing.T) {
 	}{
 		"one kind":              {target("example.org"), ""},
 		"one of the core group": {target(""), ""},
-		"two kinds":             {target("example.org", "service.serving.example.com"), "service may be several kinds; name one: services.example.org, service.serving.example.com"},
-		"one of them core":      {target("", "service.serving.example.com"), "service may be several kinds; name one: services.v1., service.serving.example.com"},
+		"two kinds":             {target("example.org", "service.serving.example.com"), "service is ambiguous; name one of these kinds: services.example.org, service.serving.example.com"},
+		"one of them core":      {target("", "service.serving.example.com"), "service is ambiguous; name one of these kinds: services.v1., service.serving.example.com"},
 	}
 	for name, tc := range cases {
 		t.Run(name, func(t *testing.T) {

@@ -86,7 +86,7 @@ func (f *instanceFlags) find(ctx context.Context, notes io.Writer, kind, name st
 		err = instance{Cluster: cluster}.explainUnknownKind(ctx, unknown)
 	}
 	if len(target.Alternatives) > 0 {
-		fmt.Fprintf(prose(notes), "note: %s is taken for %s; it may also be %s\n", kind, target.Mapping.GroupVersionKind.GroupKind(),
+		fmt.Fprintf(prose(notes), "note: %s is taken for %s; it could also be %s\n", kind, target.Mapping.GroupVersionKind.GroupKind(),
 			strings.Join(target.Alternatives, ", "))
 	}
 	return instance{cluster, target}, err

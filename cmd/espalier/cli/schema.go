@@ -144,7 +144,7 @@ func (f *schemaFlags) schemas(w *workspace.Workspace, names []string) ([]foundSc
 				all = append(all, strings.ToLower(k.Kind)+"."+k.Version+"."+k.Group)
 			}
 			slices.Sort(all)
-			return nil, &usageError{fmt.Errorf("%s may be several kinds; name one: %s", name, strings.Join(all, ", "))}
+			return nil, &usageError{fmt.Errorf("%s is ambiguous; name one of these kinds: %s", name, strings.Join(all, ", "))}
 		}
 		before := len(out)
 		if add(found[0]); len(out) == before {

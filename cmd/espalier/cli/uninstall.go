@@ -122,14 +122,14 @@ func remainingText(remaining uninstall.Remaining, width int) string {
 			diag.Counted(remaining.Conversions, "kind has", "kinds have"))
 	}
 	if len(remaining.Others) > 0 {
-		fmt.Fprintf(&b, "%s the labels of the installation. This program does not remove them; another release may have installed them. Delete what you do not need:\n",
+		fmt.Fprintf(&b, "%s the labels of the installation. This program does not remove them: another release might have installed them. Delete what you do not need:\n",
 			diag.Counted(len(remaining.Others), "other object has", "other objects have"))
 		for _, o := range remaining.Others {
 			b.WriteString("  " + o + "\n")
 		}
 	}
 	if n := len(remaining.Unsearched); n > 0 {
-		fmt.Fprintf(&b, "%s be listed, and may have objects with the labels of the installation: %s.\n", diag.Counted(n, "kind cannot", "kinds cannot"),
+		fmt.Fprintf(&b, "%s be listed, and might have objects with the labels of the installation: %s.\n", diag.Counted(n, "kind cannot", "kinds cannot"),
 			strings.Join(remaining.Unsearched, ", "))
 	}
 	if remaining.Helm != "" {
@@ -143,7 +143,7 @@ func unreadableText(errs []string) string {
 	if len(errs) == 0 {
 		return ""
 	}
-	text := fmt.Sprintf("The objects of %s cannot be read, and may have finalizers of the controllers:\n", diag.Counted(len(errs), "kind", "kinds"))
+	text := fmt.Sprintf("The objects of %s cannot be read, and might have finalizers of the controllers:\n", diag.Counted(len(errs), "kind", "kinds"))
 	for _, err := range errs {
 		text += "  " + err + "\n"
 	}

@@ -124,10 +124,10 @@ func TestARecordControlsNoTerminal(t *testing.T) {
 
 func TestAKindOfTwoGroupsIsNoted(t *testing.T) {
 	for name, tc := range map[string]struct{ args, notes string }{
-		"why":          {"why role reader", "note: role is taken for Role.rbac.authorization.k8s.io; it may also be role.security.example.org\n"},
-		"a field":      {"why role reader metadata.name", "note: role is taken for Role.rbac.authorization.k8s.io; it may also be role.security.example.org\n"},
-		"tree":         {"tree roles", "note: roles is taken for Role.rbac.authorization.k8s.io; it may also be roles.security.example.org\n"},
-		"blockers":     {"blockers role/reader", "note: role is taken for Role.rbac.authorization.k8s.io; it may also be role.security.example.org\n"},
+		"why":          {"why role reader", "note: role is taken for Role.rbac.authorization.k8s.io; it could also be role.security.example.org\n"},
+		"a field":      {"why role reader metadata.name", "note: role is taken for Role.rbac.authorization.k8s.io; it could also be role.security.example.org\n"},
+		"tree":         {"tree roles", "note: roles is taken for Role.rbac.authorization.k8s.io; it could also be roles.security.example.org\n"},
+		"blockers":     {"blockers role/reader", "note: role is taken for Role.rbac.authorization.k8s.io; it could also be role.security.example.org\n"},
 		"with a group": {"why role.security.example.org reader", ""},
 	} {
 		t.Run(name, func(t *testing.T) {

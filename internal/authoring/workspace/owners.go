@@ -22,7 +22,7 @@ func (w *Workspace) checkOwner(d *Document, c *apiextensionsv1.CustomResourceDef
 	} else if controller := metav1.GetControllerOfNoCopy(other); controller != nil {
 		by = controller.Kind + " " + controller.Name
 	}
-	w.addf(d, Error, kind, "%s of group %s is defined by %s already; choose another kind or group", c.Spec.Names.Kind, c.Spec.Group, by)
+	w.addf(d, Error, kind, "%s of group %s is already defined by %s; choose another kind or group", c.Spec.Names.Kind, c.Spec.Group, by)
 }
 
 // All controllers allow one API group for the kinds of ResourceGroups.

@@ -122,7 +122,7 @@ func KeysOf(secret *unstructured.Unstructured) (Keys, error) {
 	byID := map[string][]byte{}
 	for id, text := range data {
 		if byID[id], err = base64.StdEncoding.DecodeString(text); err != nil {
-			return Keys{}, errors.New("its data is no base64")
+			return Keys{}, errors.New("its data is not base64")
 		}
 	}
 	current := string(byID[currentEntry])

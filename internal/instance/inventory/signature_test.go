@@ -400,7 +400,7 @@ func TestKeysOf(t *testing.T) {
 		"another current key": {secret("", "current", "b", "a", key), `its entry "current" names none of its keys`},
 		"a short key":         {secret("", "current", "a", "a", "short"), "key a has 5 bytes; it must have at least 32 and at most 1024"},
 		"a key with a colon":  {secret("", "current", "a:b", "a:b", key), "the id of a key can have"},
-		"no base64":           {malformed, "its data is no base64"},
+		"no base64":           {malformed, "its data is not base64"},
 		"no time":             {secret("soon", "current", "a", "a", key), `is neither "never" nor a time`},
 	} {
 		_, err := inventory.KeysOf(tc.secret)

@@ -162,7 +162,7 @@ func (r Remaining) childBlocker(c target, nested report.Deletion) *report.Blocke
 }
 
 func (r Remaining) unresponsiveBlocker(c target) *report.Blocker {
-	return r.newBlocker(c, report.OutOfReach, "is being deleted without progress; the controller of its kind may not be running", c.GetDeletionTimestamp().Time)
+	return r.newBlocker(c, report.OutOfReach, "is being deleted without progress; the controller of its kind might not be running", c.GetDeletionTimestamp().Time)
 }
 
 func (r Remaining) finalizerBlocker(c target) (blocker *report.Blocker, delay time.Duration) {

@@ -109,7 +109,7 @@ func (q *Quota) check(w waiter, targets int, a *actor, replaces bool) (refusal s
 	switch {
 	case targets >= q.limits.PerSubscriber:
 		limit, most = PerInstanceField, q.limits.PerSubscriber
-		refusal = "the instance reads more than %d objects and selections of others (%s)"
+		refusal = "the instance reads more than %d objects and selections that are not its own (%s)"
 	case replaces:
 		return ""
 	case inNamespace[a] == 0 && len(inNamespace) >= q.limits.PerNamespace:

@@ -229,14 +229,14 @@ func TestWatchesAreLimited(t *testing.T) {
 		refused []string
 	}{
 		"As many as are allowed":               {Limits{PerSubscriber: 3}, nil, "default", []Target{inA, inB, selection}, nil},
-		"One more":                             {Limits{PerSubscriber: 2}, nil, "default", []Target{inA, inB, selection}, []string{"the instance reads more than 2 objects and selections of others (watchLimits.perInstance)"}},
+		"One more":                             {Limits{PerSubscriber: 2}, nil, "default", []Target{inA, inB, selection}, []string{"the instance reads more than 2 objects and selections that are not its own (watchLimits.perInstance)"}},
 		"The namespace has as many":            {Limits{PerNamespace: 2}, []Target{inA, inB}, "default", []Target{selection}, []string{"the instances of the namespace cause more than 2 watches (watchLimits.perNamespace)"}},
 		"The same objects":                     {Limits{PerNamespace: 2, Total: 2}, []Target{inA, inB}, "default", []Target{inA, inB}, nil},
 		"Another namespace has":                {Limits{PerNamespace: 2}, []Target{inA, inB}, "other", []Target{selection}, nil},
 		"The same objects, of another one":     {Limits{PerNamespace: 1}, []Target{inA}, "other", []Target{inA}, nil},
 		"There are as many":                    {Limits{Total: 2}, []Target{inA, inB}, "other", []Target{selection}, []string{"there are 2 watches already (watchLimits.total)"}},
 		"Own children, and objects of a kind":  {Limits{PerSubscriber: 1, PerNamespace: 1, Total: 1}, nil, "default", []Target{ChildrenOf(configMap, "o"), Child(configMap, "a", "y"), inA}, nil},
-		"Nothing is allowed to read any other": {Limits{PerSubscriber: 1}, nil, "default", []Target{inA, inB, selection}, []string{"the instance reads more than 1 objects and selections of others (watchLimits.perInstance)", "the instance reads more than 1 objects and selections of others (watchLimits.perInstance)"}},
+		"Nothing is allowed to read any other": {Limits{PerSubscriber: 1}, nil, "default", []Target{inA, inB, selection}, []string{"the instance reads more than 1 objects and selections that are not its own (watchLimits.perInstance)", "the instance reads more than 1 objects and selections that are not its own (watchLimits.perInstance)"}},
 	}
 	for name, tc := range cases {
 		t.Run(name, func(t *testing.T) {

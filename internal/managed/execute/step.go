@@ -88,7 +88,7 @@ const callLimit = time.Minute
 
 // errNotLeading is the answer to a call that is not made. It counts as an unknown outcome,
 // which the next reconcile of this or another process resolves.
-var errNotLeading = errors.New("the call was not made: this process may no longer be the leader")
+var errNotLeading = errors.New("the call was not made: this process might no longer be the leader")
 
 func (l Limits) leadershipEnded() bool {
 	until := l.LeaderUntil()

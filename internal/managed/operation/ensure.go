@@ -179,7 +179,7 @@ func (s State) driftMessage() string {
 	case s.Observed.UpToDate == external.No:
 		return "the external resource differs, " + notAllowed + ": " + s.Observed.Diff
 	case s.isWriteOnlyChanged():
-		return "values that the external API does not return may differ in the external resource, " + notAllowed
+		return "values that the external API does not return can differ in the external resource, " + notAllowed
 	}
 	return ""
 }

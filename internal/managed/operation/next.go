@@ -50,7 +50,7 @@ func (s State) isSuperseded() bool {
 }
 
 func supersededMessage(by binding.BindingLeader) string {
-	return fmt.Sprintf("nothing is changed: %s leads the controllers with epoch %d, later than this process. Two installations may serve this cluster; stop one", by.Holder, by.Epoch)
+	return fmt.Sprintf("nothing is changed: %s leads the controllers with epoch %d, later than this process. Two installations might serve this cluster; stop one", by.Holder, by.Epoch)
 }
 
 // A step needs leadership if it makes a call that changes something, or opens an operation for one, or reserves the

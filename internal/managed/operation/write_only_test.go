@@ -87,7 +87,7 @@ func TestWriteOnlyValuesAreSentWhenTheyChange(t *testing.T) {
 	b.digest = "third"
 	expect("they are as they were sent last", 3)
 	b.digest, b.policies = "fourth", resource.Policies{resource.ActionObserve, resource.ActionCreate, resource.ActionDelete}
-	if step := expect("updates are not allowed", 3); !strings.Contains(step.Synced.Message, "does not return may differ") {
+	if step := expect("updates are not allowed", 3); !strings.Contains(step.Synced.Message, "does not return can differ") {
 		t.Errorf("the message is %q", step.Synced.Message)
 	}
 	b.policies, b.binding.WriteOnlyDigest = nil, ""

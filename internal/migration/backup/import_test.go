@@ -491,7 +491,7 @@ func TestAnImportWaitsForTheKindsThatItDefines(t *testing.T) {
 		"no controller runs": {
 			"the controllers have to be started",
 			func(c *fakekube.Cluster) { c.Kinds[app] = fakekube.Kind{Unserved: true} },
-			func(*fakekube.Cluster) {}, "App of kro.run/v1alpha1: the controllers may not be running: start them with 'espalier run'",
+			func(*fakekube.Cluster) {}, "App of kro.run/v1alpha1: the controllers might not be running: start them with 'espalier run'",
 		},
 	}
 	for name, tc := range cases {

@@ -214,7 +214,7 @@ func (i *Import) serves(ctx context.Context, gvk schema.GroupVersionKind) (bool,
 func (i *Import) unserved(ctx context.Context, kinds map[schema.GroupVersionKind]bool) error {
 	out := &KindsError{}
 	for gvk := range kinds {
-		why := "the controllers may not be running: start them with 'espalier run'"
+		why := "the controllers might not be running: start them with 'espalier run'"
 		for _, d := range i.File.Sections[archive.Definitions] {
 			if !slices.ContainsFunc(archive.Defines(d), func(defines schema.GroupVersionKind) bool { return defines.GroupKind() == gvk.GroupKind() }) {
 				continue

@@ -52,7 +52,7 @@ func (e *examination) controllers() {
 		if e.NoNodes {
 			start = "run espalier up or espalier run: the cluster has no nodes for pods of the controllers"
 		}
-		e.add(Warning, "controllers", nil, start, "neither a Deployment nor a lease of the controllers was found; they may run without a leader election")
+		e.add(Warning, "controllers", nil, start, "neither a Deployment nor a lease of the controllers was found; they might run without leader election")
 	}
 	for _, h := range e.Holds {
 		e.add(Warning, "controllers", &Object{Group: espalier.GroupVersion.Group, Kind: "Hold", Name: h.Name},

@@ -72,7 +72,7 @@ func chooseDialects(configured []Dialect, installed func(name string) (*apiexten
 	}
 	for _, d := range Dialects {
 		if c, exists := installed(d.definitions()); exists && install.IsForeign(c) {
-			notes = append(notes, fmt.Sprintf("the %s dialect is not served: CustomResourceDefinition %s was installed by another program, which may be serving it. "+
+			notes = append(notes, fmt.Sprintf("the %s dialect is not served: CustomResourceDefinition %s was installed by another program, which might be serving it. "+
 				"Once that program is stopped, name the dialect in --dialects", d, d.definitions()))
 			continue
 		}

@@ -62,7 +62,7 @@ func runInEveryReplica(ctx context.Context, c *Controllers, o ManagerOptions) er
 			webhook.RemoveConfiguration(ctx, c.Client, log)
 		}
 		if err := webhook.ReplaceForeign(ctx, c.Client, o.ReplaceCrossplaneWebhook, log); err != nil && ctx.Err() == nil {
-			log.Error(err, "deletions of objects with the in-use label may be denied")
+			log.Error(err, "deletions of objects with the in-use label can be denied")
 		}
 		<-ctx.Done() // until then the permissions are checked
 		return nil

@@ -179,7 +179,7 @@ func TestAProgramWithoutAWebhookRemovesItsConfiguration(t *testing.T) {
 	}{
 		"by default":           {"it would deny all deletions of objects in use; Crossplane may be running", false, nil, []string{"crossplane-no-usages", "unrelated"}, webhook.ForeignNote},
 		"Crossplane's, too":    {"Crossplane is stopped", true, nil, []string{"unrelated"}, "deleted Crossplane's ValidatingWebhookConfiguration"},
-		"it must not read any": {"the program runs on, and says what follows", true, refuse("get Validating", forbidden), []string{"crossplane-no-usages", "unrelated", "usages.espalier.dev"}, "deletions of objects with the in-use label may be denied"},
+		"it must not read any": {"the program runs on, and says what follows", true, refuse("get Validating", forbidden), []string{"crossplane-no-usages", "unrelated", "usages.espalier.dev"}, "deletions of objects with the in-use label can be denied"},
 		"it must not delete":   {"the program runs on, and says what follows", false, refuse("delete Validating", forbidden), []string{"crossplane-no-usages", "unrelated", "usages.espalier.dev"}, "the API server still calls the webhook, which is not served"},
 	}
 	for name, tc := range cases {

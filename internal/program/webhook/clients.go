@@ -100,7 +100,7 @@ func (c *clientAuthorities) check(state *tls.ConnectionState) error {
 		return fmt.Errorf("the client's certificate is not valid by the authorities in webhook.clientCA: %w", err)
 	}
 	if len(c.names) > 0 && !slices.Contains(c.names, certificate.Subject.CommonName) {
-		return fmt.Errorf("the common name of the client's certificate is none of webhook.clientNames (%s)", strings.Join(c.names, ", "))
+		return fmt.Errorf("the common name of the client's certificate is not in webhook.clientNames (%s)", strings.Join(c.names, ", "))
 	}
 	return nil
 }

@@ -217,7 +217,7 @@ func (s *Server) ensure(ctx context.Context, port int) (time.Duration, error) {
 		return 0, err
 	}
 	if err := ReplaceForeign(ctx, s.Cluster, s.Options.ReplaceForeign, s.Log); err != nil && ctx.Err() == nil {
-		s.Log.Error(err, "deletions of objects with the in-use label may be denied")
+		s.Log.Error(err, "deletions of objects with the in-use label can be denied")
 	}
 	return after, nil
 }

@@ -148,7 +148,7 @@ func webIdentity(c aws.Config, w *v1alpha1.WebIdentity, r *redactor) (aws.Creden
 	case file == "":
 		return nil, errors.New("spec.credentials.webIdentity: there is no token: set tokenFile, or annotate the pod's service account with eks.amazonaws.com/role-arn")
 	case !isTokenFile(file):
-		return nil, fmt.Errorf("spec.credentials.webIdentity.tokenFile: %s is no token for AWS: name a file in %s, or set the environment variable AWS_WEB_IDENTITY_TOKEN_FILE of Espalier to it", file, tokenDirectory)
+		return nil, fmt.Errorf("spec.credentials.webIdentity.tokenFile: %s is not a token for AWS: name a file in %s, or set the environment variable AWS_WEB_IDENTITY_TOKEN_FILE of Espalier to it", file, tokenDirectory)
 	}
 	c.Credentials = nil
 	provider := stscreds.NewWebIdentityRoleProvider(sts.NewFromConfig(c), role, tokenFile{file, r}, func(o *stscreds.WebIdentityRoleOptions) {

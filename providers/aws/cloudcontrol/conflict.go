@@ -32,7 +32,7 @@ func (c *client) afterConflict(ctx context.Context, i external.Intent, conflict 
 		return c.toOp(resume{verb: i.Verb, since: c.options.Now()}, *event), nil
 	case mayRun:
 		return external.Op{Err: &external.OpError{
-			Code: codeTokenConflict, Message: "the call was received before, and its operation may still run", RetryAfter: concurrentDelay,
+			Code: codeTokenConflict, Message: "the call was received before, and its operation might still run", RetryAfter: concurrentDelay,
 		}}, nil
 	}
 	out := c.callError(i.Verb, conflict)

@@ -116,7 +116,7 @@ func SetAt(document any, pointer string, value any) error {
 			}
 			at = v[n]
 		default:
-			return fmt.Errorf("there is nothing at the JSON pointer %q", pointer)
+			return fmt.Errorf("the JSON pointer %q leads to nothing", pointer)
 		}
 	}
 	return nil

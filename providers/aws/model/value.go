@@ -17,7 +17,7 @@ func Decode(raw []byte) (map[string]any, error) {
 	}
 	object, ok := value.(map[string]any)
 	if !ok {
-		return nil, fmt.Errorf("a JSON object is expected, and it is %T", value)
+		return nil, fmt.Errorf("expected a JSON object, not %T", value)
 	}
 	return object, nil
 }
@@ -67,7 +67,7 @@ func decode(raw []byte) (any, error) {
 		return nil, err
 	}
 	if d.More() {
-		return nil, fmt.Errorf("there is something after the JSON value")
+		return nil, fmt.Errorf("the JSON value is followed by more text")
 	}
 	return numbers(value), nil
 }

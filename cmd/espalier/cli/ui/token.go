@@ -19,7 +19,7 @@ import (
 )
 
 // ErrRefused says that the API server does not accept a token.
-var ErrRefused = errors.New("the API server does not accept the token; it may have expired")
+var ErrRefused = errors.New("the API server does not accept the token; it might have expired")
 
 // tokenReviewLimit is for the request that says whose a token is.
 const tokenReviewLimit = 10 * time.Second

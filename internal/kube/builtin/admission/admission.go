@@ -40,7 +40,7 @@ type Admission struct {
 func New(gvk schema.GroupVersionKind) (*Admission, error) {
 	kind, known := builtin.Lookup(gvk)
 	if !known || kind.Schema == nil || !types.Recognizes(gvk) {
-		return nil, fmt.Errorf("%s is no built-in kind with a schema", gvk)
+		return nil, fmt.Errorf("%s is not a built-in kind with a schema", gvk)
 	}
 	return &Admission{gvk, kind, validation.NewSchemaValidatorFromOpenAPI(kind.Schema)}, nil
 }

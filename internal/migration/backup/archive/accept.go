@@ -97,7 +97,7 @@ func (a acceptance) refuse(section Section, o *unstructured.Unstructured) string
 	}
 	if policy, deleting := Deleting(o); deleting && (section == Namespaces || policy != metav1.DeletePropagationBackground &&
 		policy != metav1.DeletePropagationOrphan) {
-		return "its annotation " + deletingAnnotation + " is none of an export's"
+		return "its annotation " + deletingAnnotation + " is not one that exports contain"
 	}
 	switch section {
 	case Namespaces:
@@ -124,7 +124,7 @@ func (a acceptance) refuse(section Section, o *unstructured.Unstructured) string
 func (a acceptance) refuseSecret(o *unstructured.Unstructured) string {
 	switch {
 	case !a.secrets[[2]string{o.GetNamespace(), o.GetName()}]:
-		return "no provider configuration and no composition of the export may refer to it"
+		return "no provider configuration and no composition of the export is allowed to refer to it"
 	case IsClusterCredential(o):
 		return "a Secret of its type or name gives access to this cluster"
 	}

@@ -197,7 +197,7 @@ func TestAccounts(t *testing.T) {
 		"the default account of the namespace": {[]string{group, revision(", namespace: team", "system:serviceaccount:team:espalier")}, nil, nil, ""},
 		"an account of another namespace":      {[]string{group, revision(", namespace: team", "system:serviceaccount:kube-system:admin")}, []string{"kube-system/admin"}, nil, "can only use service accounts of its namespace"},
 		"the controllers in a namespace":       {[]string{group, revision(", namespace: team", "controllers")}, []string{"controllers"}, nil, "can only use service accounts of its namespace"},
-		"a user":                               {[]string{definition(""), revision("", "system:admin")}, []string{"system:admin"}, nil, "which is no service account"},
+		"a user":                               {[]string{definition(""), revision("", "system:admin")}, []string{"system:admin"}, nil, "which is not a service account"},
 		"a user that looks like an account":    {[]string{definition(""), revision("", "system:serviceaccount:a:b:c")}, nil, []string{"a/b:c"}, "--allow-account a/b:c"},
 	}
 	for name, tc := range cases {

@@ -76,7 +76,7 @@ func (f File) Accounts() (accounts []Account, problems []string) {
 		switch {
 		case text == "": // of an earlier release: the definition's applies
 		case !ok:
-			problems = append(problems, fmt.Sprintf("%s records the account %s, which is no service account", object.KeyOf(r), quote(text)))
+			problems = append(problems, fmt.Sprintf("%s records the account %s, which is not a service account", object.KeyOf(r), quote(text)))
 		case of.Namespace != "" && namespace != of.Namespace:
 			problems = append(problems, fmt.Sprintf("%s records the account %s, and %s can only use service accounts of its namespace", object.KeyOf(r),
 				quote(text), of))

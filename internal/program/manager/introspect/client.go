@@ -87,7 +87,7 @@ func read[T any](ctx context.Context, path, of, what string, decode func(io.Read
 	}
 	defer response.Body.Close()
 	if response.StatusCode != http.StatusOK {
-		return none, fmt.Errorf("the program that listens on %s responded %s; it may be another version of espalier", path, response.Status)
+		return none, fmt.Errorf("the program that listens on %s responded %s; it might be another version of espalier", path, response.Status)
 	}
 	out, err := decode(response.Body, answerLimit)
 	if err != nil {
