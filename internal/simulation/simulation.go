@@ -82,7 +82,7 @@ func RefuseHeld(ctx context.Context, client dynamic.Interface) error {
 	if err != nil || len(list.Items) == 0 {
 		return nil // the kind is most likely not installed yet
 	}
-	return fmt.Errorf("Hold %s suspends the controllers; delete it first", list.Items[0].GetName())
+	return fmt.Errorf("the Hold %s suspends the controllers; delete it first", list.Items[0].GetName())
 }
 
 // activity reports what controllers are doing.

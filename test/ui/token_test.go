@@ -152,12 +152,12 @@ func TestEachViewerSeesWhatTheirTokenMayRead(t *testing.T) {
 		token, path string
 		has, hasNot []string
 	}{
-		"all: instances":            {all, instances, []string{`"main"`}, []string{"you may not"}},
-		"all: an instance":          {all, object, []string{"main-settings"}, []string{"you may not"}},
-		"all: the program":          {all, "program", []string{"Watched"}, []string{"you may not"}},
+		"all: instances":            {all, instances, []string{`"main"`}, []string{"you are not allowed to"}},
+		"all: an instance":          {all, object, []string{"main-settings"}, []string{"you are not allowed to"}},
+		"all: the program":          {all, "program", []string{"Watched"}, []string{"you are not allowed to"}},
 		"definitions: the overview": {definitions, "overview", []string{definition}, nil},
 		"definitions: instances":    {definitions, instances, []string{shops}, []string{`"main"`}},
-		"definitions: an instance":  {definitions, object, []string{"you may not"}, []string{"main-settings"}},
+		"definitions: an instance":  {definitions, object, []string{"you are not allowed to"}, []string{"main-settings"}},
 		"definitions: the program":  {definitions, "program", []string{"you are not allowed to read the watches and queues"}, []string{"Watched"}},
 		"nothing: the overview":     {nothing, "overview", []string{"you are not allowed to list and watch resourcegraphdefinitions.kro.run"}, []string{definition}},
 		"nothing: instances":        {nothing, instances, []string{shops}, []string{`"main"`}},

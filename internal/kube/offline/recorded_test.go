@@ -133,10 +133,10 @@ func TestNothingChangesInARecord(t *testing.T) {
 			DeleteFunc: func(any) { changes++ }}); err != nil {
 			t.Fatal(err)
 		}
-		ctx, stop := context.WithCancel(t.Context())
+		ctx, stop := context.WithTimeout(t.Context(), time.Minute)
+		defer stop()
 		watched.Start(ctx.Done())
-		time.Sleep(time.Minute)
-		stop()
+		<-ctx.Done()
 		watched.Shutdown()
 		if added != 2 || changes != 0 {
 			t.Errorf("%d objects are added, %d changed", added, changes)

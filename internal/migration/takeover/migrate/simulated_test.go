@@ -117,7 +117,7 @@ func TestATakeoverIsNotPlanned(t *testing.T) {
 		before         func(string) error
 		refused, fails string
 	}{
-		"while there is a Hold":    {"the controllers would do nothing", []string{holdKind, holdObject}, nil, "", "Hold import suspends the controllers"},
+		"while there is a Hold":    {"the controllers would do nothing", []string{holdKind, holdObject}, nil, "", "the Hold import suspends the controllers"},
 		"if its kinds are refused": {"the controllers would not start", nil, refuse("dry-run apply CustomResourceDefinition", forbidden), "install CustomResourceDefinition ", ""},
 		"without an API server":    {"nothing is known", nil, refuse("", errAway), "", "list CustomResourceDefinitions: "},
 	}
