@@ -215,7 +215,7 @@ func (c *Client) DeleteIfMetadataUnchanged(ctx context.Context, o *unstructured.
 }
 
 // ConfirmingDeleter deletes as a dynamic client does, and reports whether the answer says that the object is gone.
-// A *Connection is one.
+// A *wire.Client is one.
 type ConfirmingDeleter interface {
 	ConfirmedDelete(ctx context.Context, of schema.GroupVersionResource, namespace, name string, options metav1.DeleteOptions) (gone bool, err error)
 }

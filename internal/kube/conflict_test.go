@@ -16,6 +16,7 @@ import (
 	"k8s.io/client-go/rest"
 
 	"github.com/espalier-dev/espalier/internal/kube"
+	"github.com/espalier-dev/espalier/internal/kube/wire"
 )
 
 // refusing answers every write with a status, and every read of the object with what is
@@ -259,7 +260,7 @@ func connected(t *testing.T, h http.Handler) *kube.Client {
 	t.Helper()
 	server := httptest.NewServer(h)
 	t.Cleanup(server.Close)
-	client, err := kube.Connect(&rest.Config{Host: server.URL, QPS: -1}, nil)
+	client, err := wire.NewClient(&rest.Config{Host: server.URL, QPS: -1}, nil)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -19,8 +19,8 @@ import (
 	"k8s.io/client-go/discovery"
 	"k8s.io/client-go/dynamic"
 
-	"github.com/espalier-dev/espalier/internal/kube"
 	"github.com/espalier-dev/espalier/internal/kube/embedded"
+	"github.com/espalier-dev/espalier/internal/kube/wire"
 )
 
 //go:embed manifests/*.yaml
@@ -108,7 +108,7 @@ func (b *bench) stop() error {
 func (b *bench) anotherClient() (dynamic.Interface, error) {
 	config := b.plane.Config()
 	config.Dial = new(net.Dialer).DialContext // client-go shares no connections between dialers
-	return kube.Connect(config, nil)
+	return wire.NewClient(config, nil)
 }
 
 // resource is the benchmark's client of one resource.

@@ -14,6 +14,7 @@ import (
 
 	"github.com/espalier-dev/espalier/internal/kube"
 	"github.com/espalier-dev/espalier/internal/kube/watch"
+	"github.com/espalier-dev/espalier/internal/kube/wire"
 )
 
 // Account is a user whose permissions apply to reads and writes. Its fields are safe for
@@ -131,7 +132,7 @@ func (k *Cluster) dropIdleAccounts(now time.Time) {
 func (k *Cluster) impersonate(user string) (*Account, error) {
 	config := k.permissions.watchForbidden(k.options.Config, user)
 	config.Impersonate = rest.ImpersonationConfig{UserName: user} // the API server adds the groups of a service account
-	dyn, err := kube.Connect(config, nil)
+	dyn, err := wire.NewClient(config, nil)
 	if err != nil {
 		return nil, err
 	}

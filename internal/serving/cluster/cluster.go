@@ -27,6 +27,7 @@ import (
 	"github.com/espalier-dev/espalier/internal/kube/queue"
 	"github.com/espalier-dev/espalier/internal/kube/shard"
 	"github.com/espalier-dev/espalier/internal/kube/watch"
+	"github.com/espalier-dev/espalier/internal/kube/wire"
 	"github.com/espalier-dev/espalier/internal/object"
 	"github.com/espalier-dev/espalier/internal/serving/hold"
 	"github.com/espalier-dev/espalier/internal/telemetry"
@@ -130,7 +131,7 @@ func New(o Options) (*Cluster, error) {
 	if err != nil {
 		return nil, fmt.Errorf("connect to the API server: %w", err)
 	}
-	dyn, err := kube.Connect(config, httpClient)
+	dyn, err := wire.NewClient(config, httpClient)
 	if err != nil {
 		return nil, fmt.Errorf("connect to the API server: %w", err)
 	}

@@ -1,4 +1,4 @@
-package kube
+package wire
 
 import (
 	"encoding/json"
@@ -47,14 +47,14 @@ func TestADeletionIsConfirmedByTheAnswer(t *testing.T) {
 	}
 }
 
-func deleting(t *testing.T, answer http.HandlerFunc) *Connection {
+func deleting(t *testing.T, answer http.HandlerFunc) *Client {
 	t.Helper()
 	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		w.Header().Set("Content-Type", "application/json")
 		answer(w, r)
 	}))
 	t.Cleanup(server.Close)
-	client, err := Connect(&rest.Config{Host: server.URL, QPS: -1}, nil)
+	client, err := NewClient(&rest.Config{Host: server.URL, QPS: -1}, nil)
 	if err != nil {
 		t.Fatal(err)
 	}

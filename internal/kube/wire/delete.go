@@ -1,4 +1,4 @@
-package kube
+package wire
 
 import (
 	"context"
@@ -10,39 +10,13 @@ import (
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/types"
-	"k8s.io/client-go/dynamic"
-	"k8s.io/client-go/rest"
 )
-
-// Connection is a dynamic client with the confirmed deletions that client-go's lacks.
-type Connection struct {
-	dynamic.Interface
-	rest rest.Interface
-}
-
-// Connect returns a connection. Without an HTTP client it creates one.
-func Connect(config *rest.Config, client *http.Client) (*Connection, error) {
-	config = dynamic.ConfigFor(config)
-	if client == nil {
-		var err error
-		if client, err = rest.HTTPClientFor(config); err != nil {
-			return nil, err
-		}
-	}
-	config.GroupVersion = &schema.GroupVersion{} // of paths, which the dynamic client sets itself
-	config.APIPath = "/unused"
-	c, err := rest.RESTClientForConfigAndClient(config, client)
-	if err != nil {
-		return nil, err
-	}
-	return &Connection{dynamic.New(c), c}, nil
-}
 
 // ConfirmedDelete deletes an object as the dynamic client does, and reports whether the answer says that the
 // incarnation with the UID in the preconditions is gone. An object that waits for finalizers or for the end of its
 // grace period is not, and for some kinds the API server doesn't say it. The namespace is empty for cluster-scoped
 // objects.
-func (c *Connection) ConfirmedDelete(ctx context.Context, of schema.GroupVersionResource, namespace, name string,
+func (c *Client) ConfirmedDelete(ctx context.Context, of schema.GroupVersionResource, namespace, name string,
 	options metav1.DeleteOptions) (gone bool, err error) {
 	options.TypeMeta = metav1.TypeMeta{Kind: "DeleteOptions"} // as the dynamic client sends it
 	body, err := json.Marshal(options)
