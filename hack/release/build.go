@@ -18,7 +18,7 @@ const (
 	license    = "Apache-2.0"
 )
 
-// packages are those of the programs in their module.
+// packages are the main packages of the programs, in their module.
 var packages = map[string]string{program: ".", awsProgram: "./" + awsProgram}
 
 // built is a program for one platform.

@@ -61,7 +61,7 @@ type Reconciler struct {
 	// nil.
 	Layers *telemetry.StatusPropagation
 	// Decided is called with each plan before it is carried out, and with what it was computed from; optional.
-	// It must not block, nor change either; the maps of the facts change once it has returned.
+	// It must not block, nor change either.
 	Decided Decided
 
 	// Forgotten is called when nothing is remembered of an instance any more; optional.

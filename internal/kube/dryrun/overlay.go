@@ -245,8 +245,8 @@ func (o *Overlay) entry(k key) *entry {
 	return e
 }
 
-// Store shows an object as it is, without admission and with its own resource version; of several states the last. It is called
-// before the first request.
+// Store adds an object as it is, without admission and with its own resource version. It replaces an earlier state of the
+// object. Call it before the first request.
 func (o *Overlay) Store(resource schema.GroupVersionResource, object *unstructured.Unstructured) {
 	e := o.entry(key{resource.Group, resource.Resource, object.GetNamespace(), object.GetName()})
 	e.resource, e.planned, e.written = resource, object, true

@@ -112,7 +112,7 @@ func (w *overlayWatch) relay(body io.ReadCloser) {
 	}
 }
 
-// The watch is sent the planned objects, and from then on each change. Those of Store have not changed since they were listed.
+// The watch is sent the planned objects, and from then on each change. Objects that Store added have not changed since they were listed.
 func (o *Overlay) addWatch(w *overlayWatch) {
 	o.mu.Lock()
 	defer o.mu.Unlock()

@@ -57,7 +57,7 @@ func Open(objects []*unstructured.Unstructured) *rest.Config {
 // Discovery answers what does not concern objects, for the kinds of Kubernetes.
 func Discovery() http.RoundTripper { return newServer() }
 
-// kinds are those of Kubernetes without aggregated API servers: there are none.
+// kinds returns the kinds of Kubernetes, without aggregated API servers: a cluster in memory has none.
 func kinds() []builtin.Kind {
 	var out []builtin.Kind
 	for _, k := range builtin.Kinds() {

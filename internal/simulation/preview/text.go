@@ -235,7 +235,7 @@ func writeObjects(b *strings.Builder, indent string, all []ObjectChange, width i
 	}
 }
 
-// isAlike says whether two objects change in the same fields to the same values, or do not change.
+// isAlike reports whether two objects change in the same fields to the same values, or do not change.
 func (o ObjectChange) isAlike(other ObjectChange) bool {
 	return o.Action == other.Action && (len(o.Fields) > 0 || o.Action == Keep) && reflect.DeepEqual(o.Fields, other.Fields)
 }
