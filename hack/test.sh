@@ -36,7 +36,7 @@ run() {
 }
 
 # The controllers that black-box tests share run as the service account of an installation, with exactly its roles.
-if ! $go run ./cmd/espalier install >"$ESPALIER_TEST_INSTALLATION"; then
+if ! $go run ./cmd/espalier install --image espalier >"$ESPALIER_TEST_INSTALLATION"; then
 	echo "espalier install failed" >&2
 	exit 1
 fi

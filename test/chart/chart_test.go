@@ -35,6 +35,9 @@ func TestMain(m *testing.M) { os.Exit(testkit.Main(m)) }
 
 const namespace = "espalier-system"
 
+// image is the setting that is required.
+const image = "image.repository=espalier"
+
 // render renders the chart with settings NAME=VALUE.
 func render(t *testing.T, settings ...string) []*unstructured.Unstructured {
 	t.Helper()
@@ -43,7 +46,7 @@ func render(t *testing.T, settings ...string) []*unstructured.Unstructured {
 
 func renderIn(t *testing.T, namespace string, settings ...string) []*unstructured.Unstructured {
 	t.Helper()
-	all, err := chart.Render(chart.Options{Namespace: namespace, Set: settings})
+	all, err := chart.Render(chart.Options{Namespace: namespace, Set: append([]string{image}, settings...)})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -111,6 +114,7 @@ func TestTheAPIServerAcceptsWhatIsRendered(t *testing.T) {
 // TestValuesAreChecked sets values that do not exist, or are of another type.
 func TestValuesAreChecked(t *testing.T) {
 	cases := map[string]struct{ setting, says string }{
+		"No image":                               {"image.repository=", "no image of Espalier is published"},
 		"A typo":                                 {"controllers.worker=3", "'worker' not allowed"},
 		"A typo at the top":                      {"replicaCount=3", "'replicaCount' not allowed"},
 		"Another type":                           {"replicas=two", "got string, want integer"},
@@ -131,7 +135,7 @@ func TestValuesAreChecked(t *testing.T) {
 	}
 	for name, tc := range cases {
 		t.Run(name, func(t *testing.T) {
-			_, err := chart.Render(chart.Options{Namespace: namespace, Set: []string{tc.setting}})
+			_, err := chart.Render(chart.Options{Namespace: namespace, Set: []string{image, tc.setting}})
 			if err == nil || !strings.Contains(err.Error(), tc.says) {
 				t.Errorf("got %v", err)
 			}
@@ -342,7 +346,7 @@ func find(t *testing.T, all []*unstructured.Unstructured, kind, name string) *un
 // cannot be changed, and 'espalier install' takes over releases of any name.
 func TestSelectorsDoNotDependOnTheRelease(t *testing.T) {
 	settings := matrix["Everything"]
-	other, err := chart.Render(chart.Options{Release: "platform", Namespace: namespace, Set: settings})
+	other, err := chart.Render(chart.Options{Release: "platform", Namespace: namespace, Set: append([]string{image}, settings...)})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -385,7 +389,7 @@ func TestThePageIsOffByDefault(t *testing.T) {
 
 // TestNoPeersMeansNobody checks that an empty networkPolicy.metricsFrom or uiFrom does not open the port to all.
 func TestNoPeersMeansNobody(t *testing.T) {
-	values := "{networkPolicy: {metricsFrom: [], uiFrom: []}, ui: {enabled: true}, providers: {postgresql: {enabled: true}}}"
+	values := "{image: {repository: espalier}, networkPolicy: {metricsFrom: [], uiFrom: []}, ui: {enabled: true}, providers: {postgresql: {enabled: true}}}"
 	all, err := chart.Render(chart.Options{Namespace: namespace, Values: [][]byte{[]byte(values)}})
 	if err != nil {
 		t.Fatal(err)
@@ -409,7 +413,7 @@ func TestNoPeersMeansNobody(t *testing.T) {
 func TestUnusualValuesAreRendered(t *testing.T) {
 	const number = "1e3"
 	values := `
-image: {tag: 1.0.0+` + strings.Repeat("a", 80) + `, pullSecrets: ["` + number + `"]}
+image: {repository: espalier, tag: 1.0.0+` + strings.Repeat("a", 80) + `, pullSecrets: ["` + number + `"]}
 serviceAccount: {name: "` + number + `"}
 priorityClassName: "` + number + `"
 rbac: {impersonate: [{namespace: "` + number + `", names: ["1"]}, {namespace: "` + number + `", names: ["2"]}]}

@@ -170,12 +170,12 @@ kubectl espalier tree deployments`
 // uninstalling installs into the cluster, as after an 'espalier run' outside of the chart, and uninstalls. There are no pods.
 func uninstalling(t *testing.T, s *shell) {
 	p := page(t, "docs/install.md")
-	s.run(t, p, "espalier install | kubectl apply --server-side --force-conflicts -f -", done, "deployment.apps/espalier serverside-applied")
+	s.run(t, p, "espalier install --image registry.example.com/espalier:0.1.0 | kubectl apply --server-side --force-conflicts -f -", done, "deployment.apps/espalier serverside-applied")
 	s.run(t, p, "espalier install --image registry.example.com/espalier:0.1.0 | kubectl apply --server-side -f -", done, "deployment.apps/espalier serverside-applied")
 	if image := s.do(t, "kubectl get deployment espalier -n espalier-system -o jsonpath='{.spec.template.spec.containers[0].image}'"); image != "registry.example.com/espalier:0.1.0" {
 		t.Errorf("the image is %q", image)
 	}
-	s.run(t, page(t, "docs/ui.md"), "espalier install --set ui.enabled=true | kubectl apply --server-side -f -", done, "service/espalier-ui serverside-applied")
+	s.run(t, page(t, "docs/ui.md"), "espalier install --image registry.example.com/espalier:0.1.0 --set ui.enabled=true | kubectl apply --server-side -f -", done, "service/espalier-ui serverside-applied")
 	s.run(t, p, "espalier uninstall --yes", done, "These objects stay:", "WebApp.kro.run")
 	s.do(t, "kubectl wait --for=delete deployment/espalier service/espalier-ui -n espalier-system --timeout=60s")
 	s.do(t, "kubectl get webapp.kro.run shop -n prod")

@@ -1,5 +1,8 @@
 {{/* The image of all containers. */}}
 {{- define "espalier.image" -}}
+{{- if not .Values.image.repository }}
+{{- fail "image.repository is required, because no image of Espalier is published: push one to your registry (docs/releases.md), and name it, for espalier install with --image REGISTRY/espalier:TAG" }}
+{{- end }}
 {{- if .Values.image.digest -}}
 {{ .Values.image.repository }}@{{ .Values.image.digest }}
 {{- else -}}

@@ -44,7 +44,7 @@ func newInstall() *cobra.Command {
 	cmd.Flags().BoolVar(&flags.createNamespace, "create-namespace", true, "print the namespace as well")
 	cmd.Flags().StringArrayVar(&flags.set, "set", nil, "a value of the chart, as NAME=VALUE in Helm's syntax; repeatable")
 	cmd.Flags().StringArrayVarP(&flags.values, "values", "f", nil, "a file with values of the chart; - for the standard input; repeatable")
-	cmd.Flags().StringVar(&flags.image, "image", "", "image, NAME:TAG or NAME@DIGEST; by default image.repository and image.tag of the values")
+	cmd.Flags().StringVar(&flags.image, "image", "", "image, NAME:TAG or NAME@DIGEST; required unless values name it")
 	cmd.Flags().StringVar(&flags.version, "version", "",
 		"version, and tag of an image without one; by default this program's, or the chart's if it is no release")
 	return cmd

@@ -97,6 +97,7 @@ func TestInstallArguments(t *testing.T) {
 		says      string
 	}{
 		"An argument":        {[]string{"install", "now"}, "install takes no arguments"},
+		"No image":           {[]string{"install"}, "with --image REGISTRY/espalier:TAG"},
 		"An unknown value":   {[]string{"install", "--set", "replicaCount=3"}, "'replicaCount' not allowed"},
 		"A broken setting":   {[]string{"install", "--set", "replicas"}, "setting replicas"},
 		"A release, unasked": {[]string{"uninstall", "--release-finalizers"}, "requires --yes"},

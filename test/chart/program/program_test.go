@@ -68,7 +68,7 @@ func connect(t *testing.T) *release {
 func (r *release) install(t *testing.T, settings ...string) {
 	t.Helper()
 	var err error
-	if r.objects, err = chart.Render(chart.Options{Namespace: r.NS, Set: settings}); err != nil {
+	if r.objects, err = chart.Render(chart.Options{Namespace: r.NS, Set: append([]string{"image.repository=espalier"}, settings...)}); err != nil {
 		t.Fatal(err)
 	}
 	for _, o := range r.objects {
