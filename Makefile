@@ -26,8 +26,8 @@ UNIT := ./... ./cmd/espalier/... ./providers/aws/... ./providers/postgresql/... 
 ##@ Build
 
 .PHONY: build
-build: ## build the programs into bin/
-	@hack/build.sh espalier espalier-controlplane kubectl espalier-provider-aws
+build: ## build the programs into bin/, kubectl only where none is in the PATH; make bin/espalier-provider-aws builds the one with AWS
+	@hack/build.sh espalier espalier-controlplane $(if $(shell command -v kubectl),,kubectl)
 
 # Always phony: go build detects whether a program is up to date.
 .PHONY: programs

@@ -37,7 +37,7 @@ show_progress() {
 build_espalier() {
 	echo "Building bin/espalier"
 	$go build -C cmd/espalier -v ./cli 2>&1 | show_progress
-	$go build -C cmd/espalier -ldflags=-w -o ../../bin/espalier . &
+	$go build -C cmd/espalier -ldflags="-s -w" -o ../../bin/espalier . &
 	linker=$!
 }
 
@@ -47,7 +47,7 @@ build_kubernetes() {
 	local version minor base=k8s.io/component-base/version
 	version=$($go list -C controlplane -m -f '{{.Version}}' k8s.io/kubernetes)
 	minor=${version#v1.}
-	$go build -C controlplane -v -ldflags "-w -X $base.gitVersion=$version -X $base.gitMajor=1 -X $base.gitMinor=${minor%%.*}" \
+	$go build -C controlplane -v -ldflags "-s -w -X $base.gitVersion=$version -X $base.gitMajor=1 -X $base.gitMinor=${minor%%.*}" \
 		-o "../bin/$1" "./cmd/$1" 2>&1 | show_progress
 }
 
@@ -79,11 +79,11 @@ for program in "$@"; do
 		;;
 	espalier-provider-aws)
 		echo "Building bin/$program, espalier with AWS's SDK"
-		$go build -C cmd/espalier -v -ldflags=-w -o "../../bin/$program" "./$program" 2>&1 | show_progress
+		$go build -C cmd/espalier -v -ldflags="-s -w" -o "../../bin/$program" "./$program" 2>&1 | show_progress
 		;;
 	aws-testcloud)
 		echo "Building bin/$program, AWS's APIs for tests and the demo"
-		$go build -C providers/aws -v -ldflags=-w -o "../../bin/$program" ./testkit/awscloud/testcloud 2>&1 | show_progress
+		$go build -C providers/aws -v -ldflags="-s -w" -o "../../bin/$program" ./testkit/awscloud/testcloud 2>&1 | show_progress
 		;;
 	*)
 		echo "unknown program: $program" >&2

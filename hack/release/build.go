@@ -15,11 +15,39 @@ const (
 	repository = "github.com/espalier-dev/espalier"
 	program    = "espalier"
 	awsProgram = "espalier-provider-aws" // the same with AWS's SDK
-	license    = "Apache-2.0"
+	// controlPlane is the API server of 'espalier up' and 'espalier demo'. It does not run on Windows.
+	controlPlane = "espalier-controlplane"
+	license      = "Apache-2.0"
 )
 
-// packages are the main packages of the programs, in their module.
-var packages = map[string]string{program: ".", awsProgram: "./" + awsProgram}
+// source is where a program's main package is.
+type source struct {
+	module  string // its folder in the repository
+	folder  string // of the package in the module; empty for the module's own
+	ldflags func(ctx context.Context, o *options) (string, error)
+}
+
+var sources = map[string]source{
+	program:      {module: "cmd/espalier", ldflags: versionFlags},
+	awsProgram:   {module: "cmd/espalier", folder: awsProgram, ldflags: versionFlags},
+	controlPlane: {module: "controlplane", folder: "cmd/" + controlPlane, ldflags: kubernetesFlags},
+}
+
+func versionFlags(_ context.Context, o *options) (string, error) {
+	return "-X " + repository + "/cmd/espalier/cli.version=" + o.version, nil
+}
+
+// kubernetesFlags set the version that the API server reports, as hack/build.sh does.
+func kubernetesFlags(ctx context.Context, o *options) (string, error) {
+	const module, variables = "k8s.io/kubernetes", "k8s.io/component-base/version"
+	version, err := output(ctx, filepath.Join(o.root, "controlplane"), o.environment(platform{runtime.GOOS, runtime.GOARCH}), "go", "list", "-m", "-f", "{{.Version}}", module)
+	if err != nil {
+		return "", err
+	}
+	major, rest, _ := strings.Cut(strings.TrimPrefix(version, "v"), ".")
+	minor, _, _ := strings.Cut(rest, ".")
+	return fmt.Sprintf("-X %[1]s.gitVersion=%[2]s -X %[1]s.gitMajor=%[3]s -X %[1]s.gitMinor=%[4]s", variables, version, major, minor), nil
+}
 
 // built is a program for one platform.
 type built struct {
@@ -69,15 +97,20 @@ func (o *options) environment(p platform) []string {
 // build builds a program for one platform into a directory.
 func build(ctx context.Context, o *options, p platform, name, directory string) (*built, error) {
 	begin := time.Now()
-	source := filepath.Join(o.root, "cmd", program)
+	from := sources[name]
+	ldflags, err := from.ldflags(ctx, o)
+	if err != nil {
+		return nil, err
+	}
+	module := filepath.Join(o.root, filepath.FromSlash(from.module))
 	path := filepath.Join(directory, p.os+"-"+p.arch, p.file(name))
 	args := []string{
 		"build", "-trimpath", "-buildvcs=false", "-mod=readonly",
 		"-gcflags=all=-dwarf=false", // the linker would omit it anyway; the Makefile builds with the same settings
-		"-ldflags=-s -w -X " + repository + "/cmd/espalier/cli.version=" + o.version,
-		"-o", path, packages[name],
+		"-ldflags=-s -w " + ldflags,
+		"-o", path, "./" + from.folder,
 	}
-	if _, err := output(ctx, source, o.environment(p), "go", args...); err != nil {
+	if _, err := output(ctx, module, o.environment(p), "go", args...); err != nil {
 		return nil, err
 	}
 	binary, err := os.ReadFile(path)
@@ -85,14 +118,17 @@ func build(ctx context.Context, o *options, p platform, name, directory string) 
 		return nil, err
 	}
 	b := &built{platform: p, program: name, binary: binary}
-	if b.modules, err = modulesOf(ctx, o, p, source, packages[name]); err != nil {
+	if b.modules, err = modulesOf(ctx, o, p, module, "./"+from.folder); err != nil {
 		return nil, err
 	}
 	fmt.Printf("built %s for %s: %d MiB, %d s\n", p.file(name), p, len(binary)>>20, int(time.Since(begin).Seconds()))
 	return b, nil
 }
 
-// buildAll builds programs for all platforms.
+// runsOn says whether a program runs on a platform.
+func runsOn(name string, p platform) bool { return name != controlPlane || p.os != "windows" }
+
+// buildAll builds programs for all platforms that they run on.
 func buildAll(ctx context.Context, o *options, names ...string) ([]*built, error) {
 	directory, err := os.MkdirTemp("", "espalier-release-")
 	if err != nil {
@@ -102,6 +138,9 @@ func buildAll(ctx context.Context, o *options, names ...string) ([]*built, error
 	var all []*built
 	for _, p := range o.platforms {
 		for _, name := range names {
+			if !runsOn(name, p) {
+				continue
+			}
 			b, err := build(ctx, o, p, name, directory)
 			if err != nil {
 				return nil, fmt.Errorf("%s: %w", p, err)

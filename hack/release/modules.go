@@ -2,6 +2,7 @@ package main
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"fmt"
 	"os"
@@ -56,6 +57,13 @@ func modulesOf(ctx context.Context, o *options, p platform, source, program stri
 		}
 	}
 	return found, nil
+}
+
+// union returns the modules of both lists, sorted. A module of which the lists have two versions is in it twice.
+func union(a, b []module) []module {
+	all := slices.Concat(a, b)
+	slices.SortFunc(all, func(a, b module) int { return cmp.Or(cmp.Compare(a.path, b.path), cmp.Compare(a.version, b.version)) })
+	return slices.CompactFunc(all, func(a, b module) bool { return a.path == b.path && a.version == b.version })
 }
 
 // isOurs says whether the module is one of this repository.

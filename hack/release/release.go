@@ -20,7 +20,7 @@ const checksums = "SHA256SUMS"
 func (o *options) sbomName(b *built) string { return b.name(o) + ".cdx.json" }
 
 func buildRelease(ctx context.Context, o *options) error {
-	all, err := buildAll(ctx, o, program, awsProgram)
+	all, err := buildAll(ctx, o, program, awsProgram, controlPlane)
 	if err != nil {
 		return err
 	}
@@ -36,7 +36,14 @@ func writeRelease(o *options, all []*built, scripts map[string][]byte) error {
 	files := map[string][]byte{}
 	archives := map[platform]string{}
 	for _, b := range all {
-		contents, err := archiveFiles(o, b, scripts)
+		var err error
+		if files[o.sbomName(b)], err = sbom(o, b); err != nil {
+			return err
+		}
+		if b.program == controlPlane {
+			continue // it is in the archive of espalier
+		}
+		contents, err := archiveFiles(o, b, all, scripts)
 		if err != nil {
 			return err
 		}
@@ -47,9 +54,6 @@ func writeRelease(o *options, all []*built, scripts map[string][]byte) error {
 		files[name] = content
 		if b.program == program {
 			archives[b.platform] = name
-		}
-		if files[o.sbomName(b)], err = sbom(o, b); err != nil {
-			return err
 		}
 	}
 	for name, script := range scripts {
@@ -115,9 +119,18 @@ func removeRelease(directory string) error {
 	return nil
 }
 
-// archiveFiles are the files of an archive.
-func archiveFiles(o *options, b *built, scripts map[string][]byte) ([]file, error) {
-	files := []file{{b.file(b.program), 0o755, b.binary}, {"THIRD_PARTY_LICENSES", 0o644, licenceTexts(b.modules)}}
+// archiveFiles are the files of the archive of a program. That of espalier also contains the API server of the platform,
+// so that 'espalier up' and 'espalier demo' find it beside them.
+func archiveFiles(o *options, b *built, all []*built, scripts map[string][]byte) ([]file, error) {
+	files := []file{{b.file(b.program), 0o755, b.binary}}
+	modules := b.modules
+	for _, other := range all {
+		if b.program == program && other.program == controlPlane && other.platform == b.platform {
+			files = append(files, file{other.file(controlPlane), 0o755, other.binary})
+			modules = union(modules, other.modules)
+		}
+	}
+	files = append(files, file{"THIRD_PARTY_LICENSES", 0o644, licenceTexts(modules)})
 	for _, name := range []string{"LICENSE", "README.md", "README.zh-CN.md"} {
 		content, err := os.ReadFile(filepath.Join(o.root, name))
 		if err != nil {

@@ -66,7 +66,10 @@ func programs(t *testing.T, platforms ...platform) (all []*built) {
 		modules = append(modules, module{path: m.Path, version: m.Version, texts: licence})
 	}
 	for _, p := range platforms {
-		for _, name := range []string{program, awsProgram} {
+		for _, name := range []string{program, awsProgram, controlPlane} {
+			if !runsOn(name, p) {
+				continue
+			}
 			all = append(all, &built{platform: p, program: name, binary: binary, modules: modules})
 		}
 	}
@@ -140,12 +143,12 @@ func TestARelease(t *testing.T) {
 		}
 	})
 
-	t.Run("has archives with the program, its licences and completion scripts", func(t *testing.T) {
+	t.Run("has archives with the programs, their licences and completion scripts", func(t *testing.T) {
 		want := []string{
 			"LICENSE 644", "README.md 644", "README.zh-CN.md 644", "THIRD_PARTY_LICENSES 644",
 			"completions/_espalier 644", "completions/espalier.bash 644", "completions/espalier.fish 644",
 		}
-		if got := tarContents(t, files["espalier_v1.2.3_linux_amd64.tar.gz"]); !slices.Equal(got, append(slices.Clone(want), "espalier 755")) {
+		if got := tarContents(t, files["espalier_v1.2.3_linux_amd64.tar.gz"]); !slices.Equal(got, append(slices.Clone(want), "espalier 755", "espalier-controlplane 755")) {
 			t.Errorf("the archive for Linux has %q", got)
 		}
 		if got := zipContents(t, files["espalier_v1.2.3_windows_amd64.zip"]); !slices.Equal(got, append(slices.Clone(want), "espalier.exe 755")) {

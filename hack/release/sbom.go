@@ -84,10 +84,10 @@ func uuid(digest [sha256.Size]byte) string {
 
 // subpath is the part of a package URL with the folder of a program in its module.
 func subpath(name string) string {
-	if name == program {
-		return ""
+	if folder := sources[name].folder; folder != "" {
+		return "#" + folder
 	}
-	return "#" + name
+	return ""
 }
 
 func packageURL(path, version string) string { return "pkg:golang/" + path + "@" + version }
