@@ -41,14 +41,14 @@ build_espalier() {
 	linker=$!
 }
 
-# build_kubernetes PROGRAM builds a program that contains Kubernetes. The linker sets its version, which the server
+# build_kubernetes PROGRAM [FLAG…] builds a program that contains Kubernetes. The linker sets its version, which the server
 # reports to clients.
 build_kubernetes() {
 	local version minor base=k8s.io/component-base/version
 	version=$($go list -C controlplane -m -f '{{.Version}}' k8s.io/kubernetes)
 	minor=${version#v1.}
 	$go build -C controlplane -v -ldflags "-s -w -X $base.gitVersion=$version -X $base.gitMajor=1 -X $base.gitMinor=${minor%%.*}" \
-		-o "../bin/$1" "./cmd/$1" 2>&1 | show_progress
+		-o "../bin/$1" "${@:2}" "./cmd/$1" 2>&1 | show_progress
 }
 
 # The modules of the other programs are downloaded while the first one is compiled. The output is discarded: the build
@@ -70,8 +70,13 @@ for program in "$@"; do
 		build_espalier
 		;;
 	espalier-controlplane)
-		echo "Building bin/$program, a Kubernetes API server with etcd"
-		build_kubernetes "$program"
+		if [ -n "${KUBEBUILDER_ASSETS:-}" ]; then
+			echo "Building bin/$program, for etcd and kube-apiserver in $KUBEBUILDER_ASSETS"
+			build_kubernetes "$program" -tags=assets
+		else
+			echo "Building bin/$program, a Kubernetes API server with etcd"
+			build_kubernetes "$program"
+		fi
 		;;
 	kubectl)
 		echo "Building bin/kubectl"

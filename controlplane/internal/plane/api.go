@@ -1,8 +1,11 @@
+//go:build !assets
+
 package plane
 
 import (
 	"context"
 	"net"
+	"strings"
 	"time"
 
 	"github.com/spf13/pflag"
@@ -10,30 +13,11 @@ import (
 	"k8s.io/client-go/rest"
 	"k8s.io/kubernetes/cmd/kube-apiserver/app"
 	"k8s.io/kubernetes/cmd/kube-apiserver/app/options"
-
-	"github.com/espalier-dev/espalier/controlplane/internal/pki"
 )
 
-// drain is how long a stopping API server may take to finish requests in flight.
-const drain = 5 * time.Second
-
-// api is a running kube-apiserver.
-type api struct {
-	cancel context.CancelFunc
-	done   chan struct{} // closed when it has ended; err says why
-	err    error
-}
-
-// startAPI returns at once; the server is ready some seconds later. Connections wait until then.
-func startAPI(h *home, s *store, keys pki.Set, listener net.Listener) (*api, error) {
-	anonymous, err := writeAuthentication(h.file("authentication.yaml"))
-	if err != nil {
-		return nil, err
-	}
-	admission, err := writeAdmission(h, keys)
-	if err != nil {
-		return nil, err
-	}
+// startAPI runs kube-apiserver in this process. It returns at once; the server is ready some seconds later. Connections
+// wait until then.
+func startAPI(arguments []string, listener net.Listener) (component, error) {
 	// The server's own clients read deprecated kinds as well; their warnings would fill the log.
 	rest.SetDefaultWarningHandler(rest.NoWarnings{})
 
@@ -42,11 +26,11 @@ func startAPI(h *home, s *store, keys pki.Set, listener net.Listener) (*api, err
 	for _, set := range o.Flags().FlagSets {
 		flags.AddFlagSet(set)
 	}
-	if err := flags.Parse(apiFlags(s.endpoint, anonymous, admission, keys, listener.Addr())); err != nil {
-		return nil, err
+	if err := flags.Parse(append(arguments, "--feature-gates="+strings.Join(disabledFeatures, ","))); err != nil {
+		return component{}, err
 	}
 	if err := o.GenericServerRunOptions.ComponentGlobalsRegistry.Set(); err != nil {
-		return nil, err
+		return component{}, err
 	}
 	o.SecureServing.Listener = listener
 
@@ -57,21 +41,29 @@ func startAPI(h *home, s *store, keys pki.Set, listener net.Listener) (*api, err
 	}
 	if err != nil {
 		cancel()
-		return nil, err
+		return component{}, err
 	}
-	a := &api{cancel: cancel, done: make(chan struct{})}
+	ended, done := make(chan error, 1), make(chan struct{})
 	go func() {
-		defer close(a.done)
-		a.err = app.Run(ctx, completed)
+		ended <- app.Run(ctx, completed)
+		close(done)
 	}()
-	return a, nil
+	return component{ended: ended, kill: func() {}, stop: func() {
+		cancel()
+		select {
+		case <-done:
+		case <-time.After(drain):
+		}
+	}}, nil
 }
 
-// stop shuts down gracefully, and returns after drain at the latest.
-func (a *api) stop() {
-	a.cancel()
-	select {
-	case <-a.done:
-	case <-time.After(drain):
-	}
+// disabledFeatures are features of the API server that one server for one user has no use for.
+var disabledFeatures = []string{
+	// There is only one server. Without these two it does not renew a lease every ten seconds, and writes nothing while
+	// it is idle.
+	"APIServerIdentity=false", "UnknownVersionInteroperabilityProxy=false",
+	// Every five minutes it would list all objects of each resource from etcd, to compare them with its cache.
+	"DetectCacheInconsistency=false",
+	// It would keep each revision of the index of its cache, for lists of earlier revisions. etcd has them.
+	"ListFromCacheSnapshot=false",
 }

@@ -45,7 +45,6 @@ func apiFlags(etcd, authentication, admission string, keys pki.Set, addr net.Add
 		"--allow-privileged=true",
 		"--watch-cache=true",
 		"--profiling=false",
-		"--feature-gates=" + strings.Join(disabledFeatures, ","),
 		// A stop ends the watches that are open, instead of waiting a minute for them to end.
 		"--shutdown-send-retry-after=true",
 		"--shutdown-watch-termination-grace-period=1s",
@@ -53,17 +52,6 @@ func apiFlags(etcd, authentication, admission string, keys pki.Set, addr net.Add
 		"--max-requests-inflight=3000",
 		"--max-mutating-requests-inflight=1500",
 	}
-}
-
-// disabledFeatures are features of the API server that one server for one user has no use for.
-var disabledFeatures = []string{
-	// There is only one server. Without these two it does not renew a lease every ten seconds, and writes nothing while
-	// it is idle.
-	"APIServerIdentity=false", "UnknownVersionInteroperabilityProxy=false",
-	// Every five minutes it would list all objects of each resource from etcd, to compare them with its cache.
-	"DetectCacheInconsistency=false",
-	// It would keep each revision of the index of its cache, for lists of earlier revisions. etcd has them.
-	"ListFromCacheSnapshot=false",
 }
 
 // writeAuthentication writes the configuration that allows anonymous requests for health only.

@@ -18,7 +18,7 @@ const (
 
 // waitReady waits until the API server is ready and the namespaces default and kube-system exist. It
 // fails at once if the server exits before.
-func waitReady(ctx context.Context, admin *rest.Config, a *api) error {
+func waitReady(ctx context.Context, admin *rest.Config, ended <-chan error) error {
 	client, err := kubernetes.NewForConfig(admin)
 	if err != nil {
 		return err
@@ -28,8 +28,8 @@ func waitReady(ctx context.Context, admin *rest.Config, a *api) error {
 	var last error
 	err = wait.PollUntilContextCancel(ctx, readyPoll, true, func(ctx context.Context) (bool, error) {
 		select {
-		case <-a.done:
-			return false, fmt.Errorf("the API server exited: %w", a.err)
+		case err := <-ended:
+			return false, fmt.Errorf("the API server exited: %w", err)
 		default:
 		}
 		last = probe(ctx, client)

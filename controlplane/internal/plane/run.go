@@ -5,6 +5,8 @@ package plane
 import (
 	"context"
 	"fmt"
+	"net"
+	"os"
 	"time"
 
 	"github.com/espalier-dev/espalier/controlplane/internal/pki"
@@ -60,17 +62,15 @@ func Run(ctx context.Context, o Options, ready func(url string)) error {
 		return err
 	}
 
-	store, err := startStore(home, o.Fsync)
+	store, api, err := startServers(home, o.Fsync, keys, listener)
 	if err != nil {
-		return fmt.Errorf("etcd: %w", err)
-	}
-	api, err := startAPI(home, store, keys, listener)
-	if err != nil {
-		return fmt.Errorf("API server: %w", err)
+		return err
 	}
 	// An API server that is stopped during its start exits with a fatal error. So until it is ready,
-	// neither is stopped: they end with the process, which etcd survives like any crash.
-	if err := waitReady(ctx, admin, api); err != nil {
+	// neither is stopped: they end with the process, or are killed, which etcd survives like any crash.
+	if err := waitReady(ctx, admin, api.ended); err != nil {
+		api.kill()
+		store.kill()
 		return unlessDone(ctx, err)
 	}
 	// They stop in the reverse order, since each depends on those that started before.
@@ -86,11 +86,57 @@ func Run(ctx context.Context, o Options, ready func(url string)) error {
 	select {
 	case <-ctx.Done():
 		return nil
-	case err := <-store.failed():
+	case err := <-store.ended:
 		return fmt.Errorf("etcd exited: %w", err)
-	case <-api.done:
-		return fmt.Errorf("the API server exited: %w", api.err)
+	case err := <-api.ended:
+		return fmt.Errorf("the API server exited: %w", err)
 	}
+}
+
+// drain is how long a stopping API server may take to finish requests in flight.
+const drain = 5 * time.Second
+
+// component is a running part of the control plane.
+type component struct {
+	ended <-chan error // delivers why it has ended by itself
+	stop  func()       // ends it, and returns when it has ended
+	kill  func()       // ends it at once if it is another process, and does nothing otherwise
+}
+
+// startServers starts etcd and the API server: in this process, or as the programs of AssetsVariable if that is set.
+func startServers(h *home, fsync bool, keys pki.Set, listener net.Listener) (store, api component, err error) {
+	socket, err := h.socket("etcd.sock")
+	if err != nil {
+		return store, api, err
+	}
+	authentication, err := writeAuthentication(h.file("authentication.yaml"))
+	if err != nil {
+		return store, api, err
+	}
+	admission, err := writeAdmission(h, keys)
+	if err != nil {
+		return store, api, err
+	}
+	arguments := apiFlags("unix://"+socket, authentication, admission, keys, listener.Addr())
+	inProcess := os.Getenv(AssetsVariable) == ""
+	if inProcess {
+		store, err = startStore(h, socket, fsync)
+	} else {
+		store, err = runStore(h, socket, fsync)
+	}
+	if err != nil {
+		return store, api, fmt.Errorf("etcd: %w", err)
+	}
+	if inProcess {
+		api, err = startAPI(arguments, listener)
+	} else {
+		api, err = runAPI(h, arguments, listener)
+	}
+	if err != nil {
+		store.kill()
+		return store, api, fmt.Errorf("API server: %w", err)
+	}
+	return store, api, nil
 }
 
 // unlessDone drops an error if ctx has ended: an interrupt is not a failure, also before the

@@ -1,3 +1,5 @@
+//go:build !assets
+
 package plane
 
 import (
@@ -8,19 +10,9 @@ import (
 	"go.etcd.io/etcd/server/v3/embed"
 )
 
-// store is an etcd with one member that only this process can reach.
-type store struct {
-	etcd     *embed.Etcd
-	endpoint string
-}
-
-// startStore returns when etcd is ready. It listens only on a unix socket in a private directory, so
-// that it needs neither a port nor credentials.
-func startStore(h *home, fsync bool) (*store, error) {
-	socket, err := h.socket("etcd.sock")
-	if err != nil {
-		return nil, err
-	}
+// startStore runs etcd in this process, with one member, and returns when it is ready. It listens only on a unix socket in
+// a private directory, so that it needs neither a port nor credentials.
+func startStore(h *home, socket string, fsync bool) (component, error) {
 	clients := url.URL{Scheme: "unix", Path: socket}
 	config := embed.NewConfig()
 	config.Name = "espalier"
@@ -41,23 +33,16 @@ func startStore(h *home, fsync bool) (*store, error) {
 
 	etcd, err := embed.StartEtcd(config)
 	if err != nil {
-		return nil, err
+		return component{}, err
 	}
-	s := &store{etcd: etcd, endpoint: clients.String()}
 	select {
 	case <-etcd.Server.ReadyNotify():
-		return s, nil
+		return component{ended: etcd.Err(), stop: etcd.Close, kill: func() {}}, nil
 	case err := <-etcd.Err():
 		etcd.Close()
-		return nil, err
+		return component{}, err
 	case <-time.After(time.Minute):
 		etcd.Close()
-		return nil, errors.New("not ready after a minute")
+		return component{}, errors.New("not ready after a minute")
 	}
 }
-
-// failed delivers the error with which etcd exited.
-func (s *store) failed() <-chan error { return s.etcd.Err() }
-
-// stop returns when etcd has written everything and closed its files.
-func (s *store) stop() { s.etcd.Close() }
