@@ -35,7 +35,9 @@ func (s *sandboxDemo) start(_ context.Context, _ *demo, up *upFlags) ([]string, 
 
 func (*sandboxDemo) folder() string { return "eks-with-vpc" }
 
-func (*sandboxDemo) next() string { return "'espalier up --sandbox' runs the same permanently." }
+func (*sandboxDemo) network() (schema.GroupKind, string) {
+	return schema.GroupKind{Group: "sandbox.espalier.dev", Kind: "Network"}, "network"
+}
 
 // scale scales the cluster, which the cloud may do, requests a reconcile of it, and waits until the top's status says so.
 func (s *sandboxDemo) scale(ctx context.Context, d *demo) (string, error) {
@@ -54,7 +56,7 @@ func (s *sandboxDemo) scale(ctx context.Context, d *demo) (string, error) {
 	}
 	begun := time.Now()
 	var took time.Duration
-	d.printLine("$ kubectl get %s %s --watch -o custom-columns=NODES:.status.nodes", demoKind, demoName)
+	d.printLine("$ kubectl get %s %s --watch \\\n    -o custom-columns=NODES:.status.nodes", demoKind, demoName)
 	err := d.watch(ctx, io.Discard, demoKind, demoName, func(w observe.ClusterState) bool {
 		if w.Root == nil {
 			return false
@@ -151,8 +153,8 @@ func (a *awsDemo) startCloud(ctx context.Context, d *demo) error {
 
 func (*awsDemo) folder() string { return "eks-with-vpc/aws" }
 
-func (*awsDemo) next() string {
-	return "'espalier up --aws' serves the same kinds for your account of AWS."
+func (*awsDemo) network() (schema.GroupKind, string) {
+	return schema.GroupKind{Group: "ec2.aws.espalier.dev", Kind: "VPC"}, "vpcs.ec2.aws.espalier.dev"
 }
 
 // scale scales the node group as another client of AWS, and requests a reconcile of it, which corrects that: the definition

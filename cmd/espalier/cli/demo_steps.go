@@ -9,6 +9,7 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"time"
 
@@ -19,9 +20,12 @@ import (
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/apimachinery/pkg/util/yaml"
+	"k8s.io/client-go/dynamic"
 
+	"github.com/espalier-dev/espalier/api/v1alpha1"
 	"github.com/espalier-dev/espalier/examples"
 	"github.com/espalier-dev/espalier/internal/instance/health"
+	"github.com/espalier-dev/espalier/internal/instance/report"
 	"github.com/espalier-dev/espalier/internal/observe"
 	"github.com/espalier-dev/espalier/internal/observe/reader"
 	"github.com/espalier-dev/espalier/sdk/managed/resource"
@@ -31,6 +35,12 @@ import (
 const (
 	demoKind, demoName = "eksclusterwithvpc", "demo"
 	scaledTo           = 5
+)
+
+// What somebody does with kubectl: the number of nodes of the EksCluster, which its definition sets, and a finalizer on the network.
+const (
+	overwrittenNodes = 9
+	heldBy           = "example.com/backup"
 )
 
 // up runs 'espalier up' until the end of the demo.
@@ -125,18 +135,77 @@ func (d *demo) create(ctx context.Context) (string, error) {
 	return fmt.Sprintf("%d objects are ready", d.count), err
 }
 
-// delete deletes the top, and shows that until nothing is left.
-func (d *demo) delete(ctx context.Context) (string, error) {
-	d.printLine("$ espalier delete %s %s --watch", demoKind, demoName)
+// overwrite changes the middle layer with kubectl, and shows the event of its correction.
+func (d *demo) overwrite(ctx context.Context) (string, error) {
+	patch := fmt.Sprintf(`{"spec":{"nodes":%d}}`, overwrittenNodes)
+	d.printLine("$ kubectl patch ekscluster %s --type=merge \\\n    -p '%s'", demoName, patch)
 	begun := time.Now()
-	flags := deleteFlags{instanceFlags: d.flags, watch: true, cascade: "background"}
+	if err := d.patch(ctx, schema.GroupKind{Group: v1alpha1.GroupVersion.Group, Kind: "EksCluster"}, types.MergePatchType, patch); err != nil {
+		return "", err
+	}
+	d.printLine("$ kubectl events --for %s/%s", demoKind, demoName)
+	events := d.cluster.Client.Resource(schema.GroupVersionResource{Version: "v1", Resource: "events"}).Namespace(metav1.NamespaceDefault)
+	for {
+		found, err := events.List(ctx, metav1.ListOptions{FieldSelector: "reason=DriftCorrected"})
+		if err != nil {
+			return "", err
+		}
+		if len(found.Items) > 0 {
+			message, _, _ := unstructured.NestedString(found.Items[0].Object, "message")
+			fmt.Fprintf(prose(d.cmd.OutOrStdout()), "DriftCorrected: %s\n", message)
+			return fmt.Sprintf("corrected within %d ms", time.Since(begun).Milliseconds()), nil
+		}
+		if !pause(ctx, 20*time.Millisecond) {
+			return "", context.Cause(ctx)
+		}
+	}
+}
+
+// deleteHeld deletes the top while a finalizer holds the network, shows what 'espalier why' says, and lets go.
+func (d *demo) deleteHeld(ctx context.Context) (string, error) {
+	kind, name := d.cloud.network()
+	held, err := d.get(ctx, kind)
+	if err != nil {
+		return "", err
+	}
+	last := len(held.GetFinalizers()) // once the finalizer is added, which comes after the provider's own
+	patch := func(operation string) error {
+		d.printLine("$ kubectl patch %s %s --type=json \\\n    -p '%s'", name, demoName, operation)
+		return d.patch(ctx, kind, types.JSONPatchType, operation)
+	}
+	if err := patch(`[{"op":"add","path":"/metadata/finalizers/-","value":"` + heldBy + `"}]`); err != nil {
+		return "", err
+	}
+	d.printLine("$ espalier delete %s %s", demoKind, demoName)
 	cmd := *d.cmd
 	cmd.SetContext(ctx)
-	if err := deleteInstance(&cmd, flags, demoKind, demoName); err != nil {
+	if err := deleteInstance(&cmd, deleteFlags{instanceFlags: d.flags, cascade: "background"}, demoKind, demoName); err != nil {
+		return "", err
+	}
+	if err := d.watch(ctx, io.Discard, demoKind, demoName, isHeld); err != nil {
+		return "", err
+	}
+	d.printLine("$ espalier why %s %s", demoKind, demoName)
+	var notReady *codedError
+	if err := why(&cmd, whyFlags{instanceFlags: d.flags}, []string{demoKind, demoName}); err != nil && !errors.As(err, &notReady) {
+		return "", err
+	}
+	d.pause(ctx)
+	if err := patch(fmt.Sprintf(`[{"op":"remove","path":"/metadata/finalizers/%d"}]`, last)); err != nil {
+		return "", err
+	}
+	d.printLine("$ espalier delete %s %s --watch", demoKind, demoName)
+	begun := time.Now()
+	if err := deleteInstance(&cmd, deleteFlags{instanceFlags: d.flags, watch: true, cascade: "background"}, demoKind, demoName); err != nil {
 		return "", err
 	}
 	took := time.Since(begun)
-	return fmt.Sprintf("all %d objects are gone after %.1f s", d.count, took.Seconds()), d.awaitNothingLeft(ctx)
+	return fmt.Sprintf("all %d objects are gone %.1f s later", d.count, took.Seconds()), d.awaitNothingLeft(ctx)
+}
+
+// isHeld says whether the tree shows a finalizer that blocks the deletion.
+func isHeld(w observe.ClusterState) bool {
+	return slices.ContainsFunc(rowsOf(w, time.Now()), func(r observe.Row) bool { return r.Reason == string(report.HeldByFinalizer) })
 }
 
 // awaitNothingLeft waits until no external resource is recorded. The records end a moment after the objects.
@@ -202,6 +271,12 @@ func (d *demo) watch(ctx context.Context, to io.Writer, kind, name string, wante
 	return err
 }
 
+// pause leaves time to read what was printed.
+func (d *demo) pause(ctx context.Context) {
+	_, onScreen := terminal(d.cmd.OutOrStdout())
+	pause(ctx, pace(onScreen))
+}
+
 // pace is how long a screen shows a result before the demo goes on.
 func pace(onScreen bool) time.Duration {
 	if onScreen {
@@ -259,12 +334,31 @@ func (d *demo) apply(ctx context.Context, objects ...*unstructured.Unstructured)
 
 // requestReconcile requests a reconcile of an object of the example.
 func (d *demo) requestReconcile(ctx context.Context, kind schema.GroupKind) error {
-	mapping, err := d.cluster.Kinds.RESTMapping(kind)
+	return d.patch(ctx, kind, types.MergePatchType, fmt.Sprintf(`{"metadata":{"annotations":{%q:"now"}}}`, resource.ReconcileRequestedAtAnnotation))
+}
+
+// patch patches an object of the example as kubectl does.
+func (d *demo) patch(ctx context.Context, kind schema.GroupKind, patchType types.PatchType, patch string) error {
+	objects, err := d.objectsOf(kind)
 	if err != nil {
 		return err
 	}
-	patch := fmt.Appendf(nil, `{"metadata":{"annotations":{%q:"now"}}}`, resource.ReconcileRequestedAtAnnotation)
-	_, err = d.cluster.Client.Resource(mapping.Resource).Namespace(metav1.NamespaceDefault).Patch(ctx, demoName, types.MergePatchType, patch,
-		metav1.PatchOptions{FieldManager: "espalier-demo"})
+	_, err = objects.Patch(ctx, demoName, patchType, []byte(patch), metav1.PatchOptions{FieldManager: "kubectl-patch"})
 	return err
+}
+
+func (d *demo) get(ctx context.Context, kind schema.GroupKind) (*unstructured.Unstructured, error) {
+	objects, err := d.objectsOf(kind)
+	if err != nil {
+		return nil, err
+	}
+	return objects.Get(ctx, demoName, metav1.GetOptions{})
+}
+
+func (d *demo) objectsOf(kind schema.GroupKind) (dynamic.ResourceInterface, error) {
+	mapping, err := d.cluster.Kinds.RESTMapping(kind)
+	if err != nil {
+		return nil, err
+	}
+	return d.cluster.Client.Resource(mapping.Resource).Namespace(metav1.NamespaceDefault), nil
 }
