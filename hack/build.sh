@@ -12,22 +12,37 @@ export GOWORK=off
 # A compiler process ends after a second: garbage collection in it is wasted time.
 export GOGC=${GOGC:-400}
 
-# show_progress counts the packages in the output of go build -v, and prints its other lines.
-show_progress() {
-	local line packages=0 fetched=0
+tags=
+
+# show_downloads counts the modules that the Go tool downloads, and prints its other lines.
+show_downloads() {
+	local line fetched=0
 	while IFS= read -r line; do
 		case $line in
 		'go: downloading '*)
 			fetched=$((fetched + 1))
 			if [ $((fetched % 50)) = 0 ]; then echo "  $fetched modules downloaded, $SECONDS s"; fi
 			;;
+		*) printf '%s\n' "$line" ;;
+		esac
+	done
+}
+
+# compile MODULE PACKAGE [FLAG…] builds a package with $tags, prints how much of it is done, and passes on what else go build
+# prints.
+compile() {
+	local module=$1 package=$2 total packages=0 line
+	shift 2
+	total=$($go list -C "$module" -deps -f '{{if .Stale}}{{.ImportPath}}{{end}}' ${tags:+"$tags"} "$package" 2> >(show_downloads >&2) | wc -l)
+	if [ "$total" -ge 100 ]; then echo "  $total packages are not in the cache: this takes minutes. Later builds take seconds."; fi
+	$go build -C "$module" -v ${tags:+"$tags"} "$@" "$package" 2>&1 | while IFS= read -r line; do
+		case $line in
 		*[!a-zA-Z0-9._/~-]*) printf '%s\n' "$line" >&2 ;;
 		*)
 			packages=$((packages + 1))
-			if [ "$packages" = 20 ]; then
-				echo "  Nothing is cached yet: this takes some minutes. Later builds take seconds."
+			if [ "$total" -ge 100 ] && [ $((packages % (total / 10))) = 0 ]; then
+				echo "  $packages of $total packages compiled, $SECONDS s"
 			fi
-			if [ $((packages % 250)) = 0 ]; then echo "  $packages packages compiled, $SECONDS s"; fi
 			;;
 		esac
 	done
@@ -36,19 +51,19 @@ show_progress() {
 # build_espalier compiles the program, and links it in the background: the linker uses one core only.
 build_espalier() {
 	echo "Building bin/espalier"
-	$go build -C cmd/espalier -v ./cli 2>&1 | show_progress
+	compile cmd/espalier ./cli
 	$go build -C cmd/espalier -ldflags="-s -w" -o ../../bin/espalier . &
 	linker=$!
 }
 
-# build_kubernetes PROGRAM [FLAG…] builds a program that contains Kubernetes. The linker sets its version, which the server
+# build_kubernetes PROGRAM builds a program that contains Kubernetes. The linker sets its version, which the server
 # reports to clients.
 build_kubernetes() {
-	local version minor base=k8s.io/component-base/version
+	local program=$1 version minor base=k8s.io/component-base/version
 	version=$($go list -C controlplane -m -f '{{.Version}}' k8s.io/kubernetes)
 	minor=${version#v1.}
-	$go build -C controlplane -v -ldflags "-s -w -X $base.gitVersion=$version -X $base.gitMajor=1 -X $base.gitMinor=${minor%%.*}" \
-		-o "../bin/$1" "${@:2}" "./cmd/$1" 2>&1 | show_progress
+	compile controlplane "./cmd/$program" -ldflags "-s -w -X $base.gitVersion=$version -X $base.gitMajor=1 -X $base.gitMinor=${minor%%.*}" \
+		-o "../bin/$program"
 }
 
 # The modules of the other programs are downloaded while the first one is compiled. The output is discarded: the build
@@ -72,7 +87,7 @@ for program in "$@"; do
 	espalier-controlplane)
 		if [ -n "${KUBEBUILDER_ASSETS:-}" ]; then
 			echo "Building bin/$program, for etcd and kube-apiserver in $KUBEBUILDER_ASSETS"
-			build_kubernetes "$program" -tags=assets
+			tags=-tags=assets build_kubernetes "$program"
 		else
 			echo "Building bin/$program, a Kubernetes API server with etcd"
 			build_kubernetes "$program"
@@ -84,11 +99,11 @@ for program in "$@"; do
 		;;
 	espalier-provider-aws)
 		echo "Building bin/$program, espalier with AWS's SDK"
-		$go build -C cmd/espalier -v -ldflags="-s -w" -o "../../bin/$program" "./$program" 2>&1 | show_progress
+		compile cmd/espalier "./$program" -ldflags="-s -w" -o "../../bin/$program"
 		;;
 	aws-testcloud)
 		echo "Building bin/$program, AWS's APIs for tests and the demo"
-		$go build -C providers/aws -v -ldflags="-s -w" -o "../../bin/$program" ./testkit/awscloud/testcloud 2>&1 | show_progress
+		compile providers/aws ./testkit/awscloud/testcloud -ldflags="-s -w" -o "../../bin/$program"
 		;;
 	*)
 		echo "unknown program: $program" >&2
