@@ -184,6 +184,7 @@ func (f *upFlags) managerOptions(cmd *cobra.Command, plane *embedded.ControlPlan
 	if err != nil {
 		return options, err
 	}
+	options.OneUser = true
 	if f.webhook {
 		options.Webhook = &webhook.Options{
 			Address: "127.0.0.1:0", URL: "https://127.0.0.1", Store: webhook.Directory(filepath.Join(f.embedded.DataDir, "webhook")),

@@ -10,6 +10,7 @@ import (
 	"time"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/client-go/dynamic"
 	"k8s.io/client-go/tools/clientcmd"
 
@@ -69,20 +70,36 @@ func TestUpServesAndKeepsWhatWasApplied(t *testing.T) {
 			t.Errorf("ended with %d: %s", code, failed.String())
 		}
 	}
-	definitions := v1alpha1.GroupVersion.WithResource("resourcegraphdefinitions")
-	definition := testkit.Parse(t, `
+	// A manifest of early versions of kro: in a namespace, without an account.
+	objects := testkit.Parse(t, `
 apiVersion: kro.run/v1alpha1
-kind: ResourceGraphDefinition
-metadata: {name: kept}
-spec: {schema: {apiVersion: v1alpha1, kind: Kept}}
-`)[0]
+kind: ResourceGroup
+metadata: {name: kept, namespace: default}
+spec:
+  schema: {apiVersion: v1alpha1, kind: Kept}
+  resources:
+  - id: store
+    template: {apiVersion: v1, kind: ConfigMap, metadata: {name: store}}
+---
+{apiVersion: kro.run/v1alpha1, kind: Kept, metadata: {name: kept, namespace: default}}
+`)
+	definitions, instances := v1alpha1.GroupVersion.WithResource("resourcegroups"), v1alpha1.GroupVersion.WithResource("kepts")
+	stores := schema.GroupVersionResource{Version: "v1", Resource: "configmaps"}
 	session(func(client dynamic.Interface) {
-		if _, err := client.Resource(definitions).Create(t.Context(), definition, metav1.CreateOptions{}); err != nil {
+		if _, err := client.Resource(definitions).Namespace("default").Create(t.Context(), objects[0], metav1.CreateOptions{}); err != nil {
 			t.Fatal(err)
 		}
+		testkit.Poll(t, "the kind is served", func() bool {
+			_, err := client.Resource(instances).Namespace("default").Create(t.Context(), objects[1], metav1.CreateOptions{})
+			return err == nil
+		})
+		testkit.Poll(t, "the instance is reconciled", func() bool {
+			_, err := client.Resource(stores).Namespace("default").Get(t.Context(), "store", metav1.GetOptions{})
+			return err == nil
+		})
 	})
 	session(func(client dynamic.Interface) {
-		if _, err := client.Resource(definitions).Get(t.Context(), "kept", metav1.GetOptions{}); err != nil {
+		if _, err := client.Resource(instances).Namespace("default").Get(t.Context(), "kept", metav1.GetOptions{}); err != nil {
 			t.Error(err)
 		}
 	})

@@ -39,7 +39,21 @@ func (a Account) recorded() string { return cmp.Or(a.User, rev.ControllersAccoun
 
 type accountRules struct {
 	owner    object.Definition
-	required bool
+	required bool // a cluster-scoped definition must name one
+	oneUser  bool // nobody else could get the controllers' permissions by a definition in a namespace
+}
+
+// mayBeControllers says whether the definition may have the controllers' own permissions, or else why it may not.
+func (a accountRules) mayBeControllers() (allowed bool, because string) {
+	switch {
+	case a.oneUser && !a.required:
+		return true, ""
+	case a.owner.Namespace != "":
+		return false, "which no definition in a namespace has"
+	case a.required:
+		return false, "and service accounts are required (--require-service-account)"
+	}
+	return true, ""
 }
 
 // specified returns the service account that a definition's spec names, or what is wrong with
@@ -48,13 +62,15 @@ type accountRules struct {
 func (a accountRules) specified(definition *unstructured.Unstructured) (named v1alpha1.ServiceAccount, problem string) {
 	value, exists, _ := unstructured.NestedFieldNoCopy(definition.Object, "spec", "serviceAccount")
 	if !exists || value == nil {
+		allowed, _ := a.mayBeControllers()
 		switch {
+		case allowed:
+			return named, ""
 		case a.owner.Namespace != "":
 			return v1alpha1.ServiceAccount{Namespace: a.owner.Namespace, Name: rbac.DefaultServiceAccount}, ""
-		case a.required:
-			return named, "is required (--require-service-account): name the service account whose permissions apply to the instances"
 		}
-		return named, ""
+		return named, "is required (--require-service-account, or controllers.requireServiceAccount of the chart): name the service account " +
+			"whose permissions apply to the instances, and grant them with: espalier rbac " + a.owner.Name + " | kubectl apply -f -"
 	}
 	fields, ok := value.(map[string]any)
 	if !ok {
@@ -73,11 +89,8 @@ func (a accountRules) specified(definition *unstructured.Unstructured) (named v1
 // reconciled as that. Without a name it is the controllers' own.
 func (a accountRules) recorded(account string) (named v1alpha1.ServiceAccount, problem string) {
 	if account == rev.ControllersAccount {
-		switch {
-		case a.owner.Namespace != "":
-			return named, "it was reconciled with the controllers' permissions, which no definition in a namespace has"
-		case a.required:
-			return named, "it was reconciled with the controllers' permissions, and service accounts are required (--require-service-account)"
+		if allowed, because := a.mayBeControllers(); !allowed {
+			return named, "it was reconciled with the controllers' permissions, " + because
 		}
 		return named, ""
 	}
@@ -109,7 +122,7 @@ func (a accountRules) recordedBy(spec *v1alpha1.DefinitionSpec) string {
 }
 
 func (v *session) accountRules() accountRules {
-	return accountRules{owner: v.owner, required: v.RequireServiceAccount}
+	return accountRules{owner: v.owner, required: v.RequireServiceAccount, oneUser: v.OneUser}
 }
 
 // resolveAccount sets the account that the definition names. There is none while the name is invalid; revisions are

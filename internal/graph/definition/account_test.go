@@ -55,6 +55,23 @@ func TestServiceAccountsCanBeRequired(t *testing.T) {
 	}
 }
 
+// TestOneUserNeedsNoAccount lets a ResourceGroup have the controllers' permissions where nobody gets more by that.
+func TestOneUserNeedsNoAccount(t *testing.T) {
+	owner := object.Definition{Namespace: "a"}
+	for rules, want := range map[accountRules]string{
+		{owner: owner}:                                "espalier",
+		{owner: owner, oneUser: true}:                 "",
+		{owner: owner, oneUser: true, required: true}: "espalier",
+	} {
+		if named, problem := rules.specified(&unstructured.Unstructured{}); named.Name != want || problem != "" {
+			t.Errorf("%+v: %+v, %q", rules, named, problem)
+		}
+		if _, problem := rules.recorded("controllers"); (problem == "") != (want == "") {
+			t.Errorf("%+v: a revision that the controllers reconciled: %q", rules, problem)
+		}
+	}
+}
+
 func TestRecordedAccount(t *testing.T) {
 	const builder = "system:serviceaccount:a:builder"
 	named := v1alpha1.ServiceAccount{Namespace: "a", Name: "builder"}

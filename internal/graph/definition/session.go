@@ -46,6 +46,9 @@ type Config struct {
 	// RequireServiceAccount refuses cluster-scoped definitions that name no service account, which
 	// would be reconciled with the controllers' own permissions.
 	RequireServiceAccount bool
+	// OneUser lets definitions in a namespace that name no service account have the controllers' own permissions too, unless
+	// RequireServiceAccount is set.
+	OneUser bool
 	// NamespacedGroups are the API groups in which definitions of a namespace define kinds, as in server.ResourceGroups.
 	NamespacedGroups []string
 	// SecretOutputs is what happens to definitions that put data of Secrets into outputs.

@@ -46,6 +46,9 @@ type Options struct {
 	// Config is how to reach the API server.
 	Config *rest.Config
 	Settings
+	// OneUser says that the API server has one user only, as that of 'espalier up': a ResourceGroup that names no account has
+	// the controllers' permissions then, and not those of the account "espalier" of its namespace.
+	OneUser bool
 	// Version is this program's version.
 	Version string
 	Log     logr.Logger
@@ -300,7 +303,7 @@ func (c *Controllers) definitionConfig(kind schema.GroupVersionKind) definition.
 			MaxKindsPerNamespace: c.options.ResourceGroups.MaxKinds,
 		},
 		Registry: c.registry, NamespacedGroups: c.options.ResourceGroups.APIGroups, Version: c.options.Version, Keys: c.Keys,
-		AllowCRDDeletion: c.options.AllowCRDDeletion, RequireServiceAccount: c.options.RequireServiceAccount, SecretOutputs: c.options.SecretOutputs,
+		AllowCRDDeletion: c.options.AllowCRDDeletion, RequireServiceAccount: c.options.RequireServiceAccount, OneUser: c.options.OneUser, SecretOutputs: c.options.SecretOutputs,
 		Usages: c.usages.index, Layers: c.layers, Limits: c.limits, Decided: c.options.Decided, Rollouts: c.Rollouts, As: c.account,
 		Conversions: c.conversions, Shard: c.options.Shard,
 	}

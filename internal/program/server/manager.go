@@ -15,6 +15,8 @@ import (
 type ManagerOptions struct {
 	manager.Options
 	Settings
+	// OneUser is as in Options.
+	OneUser bool
 	// Webhook serves the admission webhook for deletions and the conversion webhook; nil for neither.
 	Webhook *webhook.Options
 	// ReplaceCrossplaneWebhook deletes the webhook configuration of a Crossplane that was
@@ -39,7 +41,7 @@ func NewManager(o ManagerOptions) (*manager.Manager, error) {
 		c, err = NewControllers(Options{
 			Config: s.Config, Events: s.Events, Observe: s.Observe, Tracer: s.Tracer, ObservePropagation: s.ObservePropagation, LeaderUntil: s.LeaderUntil,
 			Leader: s.Leader, Lease: s.Lease, Shard: o.Shard, Installations: s.Installations, SigningKeyNamespace: o.LeaderElectionNamespace,
-			Settings: o.Settings, Providers: o.Providers, Functions: o.Functions, Version: o.Version, Log: o.Log, Needs: needs,
+			Settings: o.Settings, OneUser: o.OneUser, Providers: o.Providers, Functions: o.Functions, Version: o.Version, Log: o.Log, Needs: needs,
 		})
 		if err == nil && o.Webhook != nil {
 			c.conversions.expectEndpoint()
