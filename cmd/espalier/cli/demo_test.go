@@ -3,6 +3,7 @@ package cli
 import (
 	"bytes"
 	"context"
+	"io"
 	"os"
 	"strings"
 	"sync"
@@ -26,17 +27,23 @@ func TestDemo(t *testing.T) {
 	needsControlPlane(t)
 	data := t.TempDir()
 	t.Setenv("TMPDIR", data)
-	code, out, errs := call(t.Context(), "demo")
+	ctx, interrupt := context.WithCancel(t.Context())
+	defer interrupt()
+	var shown, errs bytes.Buffer
+	code := Main(ctx, []string{"demo", "--keep"}, io.MultiWriter(&shown, &trigger{text: "until you press Ctrl-C", then: interrupt}), &errs)
+	out := shown.String()
 	if code != 0 {
-		t.Fatalf("exit code %d: %s\n%s", code, errs, out)
+		t.Fatalf("exit code %d: %s\n%s", code, errs.String(), out)
 	}
 	for _, says := range []string{
 		"done: 8 objects are ready",
 		"WaitingForField: vpc.status.privateSubnet1ID",
 		"done: in the top's status after ",
 		"EksClusterWithVpc default/demo is gone",
-		"done: all 8 objects are gone after ",
-		"nothing is left behind",
+		"DriftCorrected: spec.nodes of EksCluster default/demo was changed by kubectl-patch and is corrected",
+		"Network default/demo is not gone: held by finalizer example.com/backup, added by kubectl-patch",
+		"done: all 8 objects are gone ",
+		"export KUBECONFIG=" + data,
 	} {
 		if !strings.Contains(out, says) {
 			t.Errorf("it doesn't say %q:\n%s", says, out)
@@ -50,7 +57,7 @@ func TestDemo(t *testing.T) {
 
 func TestDemoInterruptedCleansUp(t *testing.T) {
 	needsControlPlane(t)
-	for _, moment := range []string{"[1/5]", "[3/5]", "Creating"} {
+	for _, moment := range []string{"[1/7]", "[3/7]", "Creating"} {
 		t.Run("at "+moment, func(t *testing.T) {
 			data := t.TempDir()
 			t.Setenv("TMPDIR", data)

@@ -9,6 +9,7 @@ import (
 
 	"github.com/spf13/cobra"
 	rbacv1 "k8s.io/api/rbac/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
@@ -53,14 +54,18 @@ func newRBAC() *cobra.Command {
 			"For a ResourceGroup the service account gets Roles and RoleBindings: in the namespace of\n" +
 			"the ResourceGroup, in those that its templates name, and in those of --instance-namespace.\n" +
 			"A ClusterRole has only what is not in a namespace, or selected from all.\n\n" +
+			"For a CompositeResourceDefinition, or for files with some and with Compositions, it\n" +
+			"prints one ClusterRole, whose label adds it to what the controllers may do: that\n" +
+			"composites are reconciled, and what the built-in functions compose.\n\n" +
 			"With --controllers it prints what the controllers need in every cluster, before there\n" +
 			"is any definition. --serviceaccount or --user names the account of the controllers; for\n" +
 			"a definition it is otherwise read from the ClusterRoleBinding " + rbac.ControllersRole + ".\n\n" +
 			"A template that grants permissions, such as a RoleBinding, needs more: Kubernetes lets\n" +
-			"no account grant permissions that it does not have. Composed resources of composites,\n" +
-			"and objects that a Usage protects, need more as well.",
+			"no account grant permissions that it does not have. Objects that a Usage protects need\n" +
+			"more as well.",
 		Example: "  espalier rbac --controllers --serviceaccount espalier-system:espalier-controllers | kubectl apply -f -\n" +
 			"  espalier rbac webapps | kubectl apply -f -\n" +
+			"  espalier rbac xdatabases.example.org | kubectl apply -f -\n" +
 			"  espalier rbac -f definition.yaml",
 		RunE: func(cmd *cobra.Command, args []string) error { return printRBAC(cmd, flags, args) },
 	}
@@ -88,15 +93,13 @@ func printRBAC(cmd *cobra.Command, flags rbacFlags, args []string) error {
 	}
 	var objects []any
 	if flags.controllers {
+		noteUnbound(cmd, controllers)
 		objects, err = flags.program.role(cmd, controllers)
 	} else {
-		objects, controllers, err = definitionRoles(cmd, flags, controllers, args)
+		objects, err = definitionRoles(cmd, flags, controllers, args)
 	}
 	if err != nil {
 		return err
-	}
-	if len(controllers) == 0 {
-		fmt.Fprintln(prose(cmd.ErrOrStderr()), "espalier: printed no binding for the controllers, because their account is unknown; set --serviceaccount NAMESPACE:NAME or --user NAME")
 	}
 	for i, object := range objects {
 		text, err := yaml.Marshal(object)
@@ -107,6 +110,13 @@ func printRBAC(cmd *cobra.Command, flags rbacFlags, args []string) error {
 		fmt.Fprint(cmd.OutOrStdout(), separator, string(text))
 	}
 	return nil
+}
+
+// noteUnbound says that there is no binding for controllers whose account is not known.
+func noteUnbound(cmd *cobra.Command, controllers []rbacv1.Subject) {
+	if len(controllers) == 0 {
+		fmt.Fprintln(prose(cmd.ErrOrStderr()), "espalier: printed no binding for the controllers, because their account is unknown; set --serviceaccount NAMESPACE:NAME or --user NAME")
+	}
 }
 
 // subjects returns the subject that the controllers run as, if the flags name one.
@@ -126,51 +136,78 @@ func (f rbacFlags) subjects() ([]rbacv1.Subject, error) {
 	return nil, nil
 }
 
-// definitionRoles returns the roles for a definition, and the subjects of the controllers. It
-// prints the kinds that are not served, and reads the subjects from the cluster unless they are
-// given.
-func definitionRoles(cmd *cobra.Command, flags rbacFlags, controllers []rbacv1.Subject, args []string) ([]any, []rbacv1.Subject, error) {
+// definitionRoles returns the roles for a definition. It prints the kinds that are not served, and reads the subjects of the
+// controllers from the cluster unless they are given.
+func definitionRoles(cmd *cobra.Command, flags rbacFlags, controllers []rbacv1.Subject, args []string) ([]any, error) {
 	config, err := flags.where.config()
 	if err != nil {
-		return nil, nil, err
+		return nil, err
 	}
 	cluster, err := reader.New(config)
 	if err != nil {
-		return nil, nil, err
+		return nil, err
 	}
-	var d *v1alpha1.ResourceGraphDefinition
-	if flags.file != "" {
-		var files []*workspace.File
-		if files, err = readFiles(cmd, []string{flags.file}); err != nil {
-			return nil, nil, err
-		}
-		var namespace string
-		if namespace, err = flags.where.namespaceOr(flags.namespace); err != nil {
-			return nil, nil, err
-		}
-		d, err = definitionIn(displayName(flags.file), namespace, files, func(gvk schema.GroupVersionKind) (object.KindInfo, bool) {
-			return servedWithoutSchema(cluster.Kinds, gvk)
-		})
-	} else {
-		d, err = definitionNamed(cmd.Context(), cluster, flags.namespace, args[0])
-	}
+	d, composed, err := namedDefinition(cmd, flags, cluster, args)
 	if err != nil {
-		return nil, nil, err
+		return nil, err
+	}
+	if composed != nil {
+		role, notes, err := composed.role(func(gvk schema.GroupVersionKind) (string, error) {
+			mapping, err := cluster.Kinds.RESTMapping(gvk.GroupKind(), gvk.Version)
+			if err != nil {
+				return "", err
+			}
+			return mapping.Resource.Resource, nil
+		})
+		for _, note := range notes {
+			fmt.Fprintf(prose(cmd.ErrOrStderr()), "espalier: %s\n", note)
+		}
+		return []any{role}, err
 	}
 	if len(controllers) == 0 {
 		controllers = boundControllers(cmd.Context(), cluster)
 	}
 	if d.Namespace == "" && len(flags.instances) > 0 {
-		return nil, nil, &usageError{errors.New("--instance-namespace is for ResourceGroups: other definitions need their permissions in all namespaces")}
+		return nil, &usageError{errors.New("--instance-namespace is for ResourceGroups: other definitions need their permissions in all namespaces")}
 	}
 	permissions, err := requiredPermissions(d, flags.instances, cluster.Kinds)
 	if err != nil {
-		return nil, nil, err
+		return nil, err
 	}
 	for _, gvk := range permissions.UnresolvedKinds {
 		fmt.Fprintf(prose(cmd.ErrOrStderr()), "espalier: no matches for kind %q in version %q; its permissions are left out\n", gvk.Kind, gvk.GroupVersion())
 	}
-	return rolesFor(d, permissions, controllers), controllers, nil
+	noteUnbound(cmd, controllers)
+	return rolesFor(d, permissions, controllers), nil
+}
+
+// namedDefinition returns the definition that the arguments name: of a graph, or with Compositions.
+func namedDefinition(cmd *cobra.Command, flags rbacFlags, cluster *reader.Cluster, args []string) (*v1alpha1.ResourceGraphDefinition, *composing, error) {
+	if flags.file == "" {
+		d, err := definitionNamed(cmd.Context(), cluster, flags.namespace, args[0])
+		if flags.namespace == "" && (apierrors.IsNotFound(err) || meta.IsNoMatchError(err)) {
+			if composed, err := composingNamed(cmd.Context(), cluster, args[0]); err == nil {
+				return nil, composed, nil
+			}
+		}
+		return d, nil, err
+	}
+	files, err := readFiles(cmd, []string{flags.file})
+	if err != nil {
+		return nil, nil, err
+	}
+	served := func(gvk schema.GroupVersionKind) (object.KindInfo, bool) {
+		return servedWithoutSchema(cluster.Kinds, gvk)
+	}
+	if composed, err := composingIn(displayName(flags.file), files, served); composed != nil || err != nil {
+		return nil, composed, err
+	}
+	namespace, err := flags.where.namespaceOr(flags.namespace)
+	if err != nil {
+		return nil, nil, err
+	}
+	d, err := definitionIn(displayName(flags.file), namespace, files, served)
+	return d, nil, err
 }
 
 // boundControllers returns the subjects of the controllers' own ClusterRoleBinding; none if it

@@ -8,6 +8,7 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 	rbacv1 "k8s.io/api/rbac/v1"
+	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"sigs.k8s.io/yaml"
@@ -188,4 +189,66 @@ func TestSubjectsOfADefinitionsRoles(t *testing.T) {
 		}
 	}
 	golden.Compare(t, "testdata/rbac-definitions.txt", out.String())
+}
+
+// TestTheRoleOfComposites is what files with a definition and its composition need: reconciling both kinds, and the kinds of
+// the resources that a built-in function composes.
+func TestTheRoleOfComposites(t *testing.T) {
+	const text = `
+apiVersion: apiextensions.crossplane.io/v1
+kind: CompositeResourceDefinition
+metadata: {name: xstores.example.org}
+spec:
+  group: example.org
+  names: {kind: XStore, plural: xstores}
+  claimNames: {kind: Store, plural: stores}
+  versions: [{name: v1, served: true, referenceable: true, schema: {openAPIV3Schema: {type: object, properties: {spec: {type: object}}}}}]
+---
+apiVersion: apiextensions.crossplane.io/v1
+kind: Composition
+metadata: {name: store}
+spec:
+  compositeTypeRef: {apiVersion: example.org/v1, kind: XStore}
+  mode: Pipeline
+  pipeline:
+  - step: own
+    functionRef: {name: function-own}
+  - step: compose
+    functionRef: {name: function-patch-and-transform}
+    input:
+      apiVersion: pt.fn.crossplane.io/v1beta1
+      kind: Resources
+      resources:
+      - {name: web, readinessChecks: [{type: None}], base: {apiVersion: v1, kind: ConfigMap, metadata: {namespace: stores}}}
+      - {name: missing, readinessChecks: [{type: None}], base: {apiVersion: cache.example.org/v1, kind: Cache}}
+      - {name: inner, readinessChecks: [{type: None}], base: {apiVersion: example.org/v1, kind: XStore, spec: {}}}
+`
+	served := func(gvk schema.GroupVersionKind) (object.KindInfo, bool) {
+		return object.KindInfo{Namespaced: true}, gvk.Group == "apps"
+	}
+	composed, err := composingIn("composition.yaml", []*workspace.File{workspace.NewFile("composition.yaml", text)}, served)
+	if err != nil || composed == nil {
+		t.Fatal(err)
+	}
+	role, notes, err := composed.role(func(gvk schema.GroupVersionKind) (string, error) {
+		if gvk.Group != "" {
+			return "", &meta.NoKindMatchError{GroupKind: gvk.GroupKind()}
+		}
+		return "configmaps", nil
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	printed, err := yaml.Marshal(role)
+	if err != nil {
+		t.Fatal(err)
+	}
+	golden.Compare(t, "testdata/rbac-composed.yaml", string(printed))
+	want := []string{
+		`no matches for kind "Cache" in version "cache.example.org/v1"; its permissions are left out`,
+		"step own of Composition store calls function-own, which is not built in: add a rule for each kind that it composes",
+	}
+	if diff := cmp.Diff(want, notes); diff != "" {
+		t.Error(diff)
+	}
 }

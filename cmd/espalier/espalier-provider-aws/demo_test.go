@@ -28,7 +28,8 @@ func TestDemoOnAWS(t *testing.T) {
 		"in EKS: desiredSize=5",
 		"in EKS: desiredSize=3",
 		"done: 3 nodes again in AWS after ",
-		"done: all 10 objects are gone after ",
+		"held by finalizer example.com/backup, added by kubectl-patch",
+		"done: all 10 objects are gone ",
 		"nothing is left behind",
 	} {
 		if !strings.Contains(out, says) {

@@ -318,15 +318,8 @@ spec:
     - {id: page, template: {apiVersion: v1, kind: ConfigMap, metadata: {name: "${schema.metadata.name}-blog"}, data: {text: "${schema.spec.text}"}}}
 `
 
-// things are composites, with the ClusterRole that an administrator adds for them.
+// things are composites.
 const things = `
-apiVersion: rbac.authorization.k8s.io/v1
-kind: ClusterRole
-metadata: {name: $ID-things, labels: {rbac.espalier.dev/aggregate-to-controllers: "true"}}
-rules:
-  - {apiGroups: [$GROUP], resources: [things, things/status, things/finalizers], verbs: [get, list, patch, update, watch]}
-  - {apiGroups: [""], resources: [configmaps], verbs: [create, delete, get, list, patch, watch]}
----
 apiVersion: apiextensions.crossplane.io/v2
 kind: CompositeResourceDefinition
 metadata: {name: things.$GROUP}
@@ -392,6 +385,7 @@ func TestTheControllersRunAsTheRenderedAccount(t *testing.T) {
 
 	t.Log("composites, with a role that is aggregated")
 	r.Apply(t, things)
+	r.permit(t, "things."+r.Group)
 	suite.AwaitAggregated(t, r.Config)
 	thing := r.Kind("Thing").GroupKind().WithVersion("v1")
 	r.Apply(t, "{apiVersion: $GROUP/v1, kind: Thing, metadata: {name: x, namespace: $NS}, spec: {}}")
