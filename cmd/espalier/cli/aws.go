@@ -22,6 +22,8 @@ func newAWS() *cobra.Command {
 			"provider run aws' serve them; docs/aws.md has the first steps. These and 'espalier aws\n" +
 			"import' are run by the program espalier-provider-aws, which contains AWS's SDK: it has\n" +
 			"to be in the directory of espalier, or in PATH.\n\n" + typePatterns,
+		Example: "  espalier aws types 'AWS::EC2::V*'\n" +
+			"  espalier aws activate AWS::EC2::VPC AWS::EC2::Subnet",
 		Args: noArguments,
 		RunE: func(cmd *cobra.Command, _ []string) error { return cmd.Help() },
 	}

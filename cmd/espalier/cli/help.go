@@ -13,7 +13,7 @@ import (
 )
 
 // maxHelpWidth is how wide help is at most, also where it is not printed on a terminal: longer lines are hard to read.
-const maxHelpWidth = 100
+const maxHelpWidth = 80
 
 // fitHelp wraps the help of a command and of those below it to the terminal that it is printed on.
 func fitHelp(root *cobra.Command) {

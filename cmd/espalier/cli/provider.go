@@ -18,10 +18,11 @@ import (
 
 func newProvider() *cobra.Command {
 	cmd := &cobra.Command{
-		Use:   "provider",
-		Short: "Run a provider of managed resources, or write one",
-		Args:  noArguments,
-		RunE:  func(cmd *cobra.Command, _ []string) error { return cmd.Help() },
+		Use:     "provider",
+		Short:   "Run a provider of managed resources, or write one",
+		Example: "  espalier provider run postgresql --leader-election-namespace espalier-system",
+		Args:    noArguments,
+		RunE:    func(cmd *cobra.Command, _ []string) error { return cmd.Help() },
 	}
 	cmd.AddCommand(newProviderNew(), newProviderRun())
 	return cmd

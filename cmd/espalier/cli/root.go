@@ -107,6 +107,15 @@ type usageError struct{ err error }
 func (e *usageError) Error() string { return e.err.Error() }
 func (e *usageError) Unwrap() error { return e.err }
 
+// addGroup adds commands under a heading of the help.
+func addGroup(root *cobra.Command, id, title string, commands ...*cobra.Command) {
+	root.AddGroup(&cobra.Group{ID: id, Title: title})
+	for _, c := range commands {
+		c.GroupID = id
+		root.AddCommand(c)
+	}
+}
+
 func newRoot() *cobra.Command {
 	root := &cobra.Command{
 		Use:   "espalier",
@@ -120,10 +129,15 @@ func newRoot() *cobra.Command {
 		SilenceUsage:  true,
 	}
 	root.SetFlagErrorFunc(func(_ *cobra.Command, err error) error { return &usageError{err} })
-	root.CompletionOptions.HiddenDefaultCmd = true
-	root.AddCommand(newUp(), newRun(), newTree(), newStatus(), newWhy(), newDoctor(), newDelete(), newBlockers(), newRollback(), newWatches(), newTop(),
-		newUI(), newGather(), newExport(), newImport(), newTakeover(), newDemo(), newProvider(), newAWS(), newRBAC(), newInstall(), newUninstall(),
-		newValidate(), newLSP(), newPlan(), newRender(), newTest(), newGraph(), newSchema(), newHealth(), newVersion())
+	addGroup(root, "start", "Start:", newDemo(), newUp())
+	addGroup(root, "write", "Write definitions:", newValidate(), newRender(), newTest(), newPlan(), newGraph(), newSchema(), newLSP(), newRBAC())
+	addGroup(root, "look", "Look:", newStatus(), newTree(), newWhy(), newBlockers(), newUI(), newTop(), newWatches())
+	addGroup(root, "operate", "Operate:", newInstall(), newRun(), newDoctor(), newGather(), newDelete(), newRollback(), newExport(), newImport(), newTakeover(),
+		newHealth(), newUninstall())
+	addGroup(root, "providers", "Providers:", newProvider(), newAWS())
+	addGroup(root, "other", "Other:", newVersion())
+	root.SetHelpCommandGroupID("other")
+	root.SetCompletionCommandGroupID("other")
 	fitHelp(root)
 	return root
 }

@@ -92,6 +92,8 @@ func newRun() *cobra.Command {
 			"pod's own. Of several processes one is the leader. Several installations can share a\n" +
 			"cluster, each with --watch-namespaces or --watch-label-selector. The file of --config\n" +
 			"has all options of the flags and more; docs/reference/configuration.md lists them.",
+		Example: "  espalier run --leader-election-namespace espalier-system\n" +
+			"  espalier run --check",
 		Args: noArguments,
 		RunE: func(cmd *cobra.Command, _ []string) error { return f.run(cmd) },
 	}

@@ -45,8 +45,9 @@ func (f *upFlags) command() *cobra.Command {
 			"the data directory.\n\n" +
 			"It has no nodes and no controllers for workloads: Deployments, Jobs and Pods are\n" +
 			"stored, and nothing runs them.",
-		Args: noArguments,
-		RunE: func(cmd *cobra.Command, _ []string) error { return f.run(cmd) },
+		Example: "  espalier up --data-dir ~/espalier --sandbox",
+		Args:    noArguments,
+		RunE:    func(cmd *cobra.Command, _ []string) error { return f.run(cmd) },
 	}
 	f.add(cmd)
 	return cmd

@@ -68,8 +68,8 @@ func TestTheProgramWithAndWithoutACommand(t *testing.T) {
 		{program, "provider run aws --help", "-aws-types-file"},
 		{program, "aws types AWS::EC2::VPC", "ec2.aws.espalier.dev"},
 		{program, "nothing", `there is no command "espalier nothing"`},
-		{inImage, "", "Available Commands:"},
-		{inImage, "--help", "Available Commands:"},
+		{inImage, "", "Write definitions:"},
+		{inImage, "--help", "Write definitions:"},
 		{inImage, "provider run aws --help", "-aws-types-file"},
 	} {
 		out, _ := command(t, tc.name, tc.args).CombinedOutput()
