@@ -1,6 +1,7 @@
 package ownership
 
 import (
+	"slices"
 	"time"
 
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
@@ -10,20 +11,30 @@ import (
 // EntriesAt returns the entries that own the value at a path of an object, or something in it; else the owners of
 // something around it as a whole: the writer of an empty map owns what other managers add only if the map is atomic;
 // then nobody owns its content. Steps are field names, and indexes of list items, which entries may know by keys.
-func EntriesAt(o *unstructured.Unstructured, path []any) []Entry {
-	var exact, around []Entry
-	for e := range Entries(o) {
-		switch isOwned, isAround := ownsAt(e.Fields(), o.Object, path); {
-		case isAround:
-			around = append(around, e)
-		case isOwned:
-			exact = append(exact, e)
+func EntriesAt(o *unstructured.Unstructured, path []any) []Entry { return EntriesOf(o)(path) }
+
+// EntriesOf returns EntriesAt of an object, for many paths: the entries are decoded once.
+func EntriesOf(o *unstructured.Unstructured) func(path []any) []Entry {
+	all := slices.Collect(Entries(o))
+	sets := make([]*fieldpath.Set, len(all))
+	for i, e := range all {
+		sets[i] = e.Fields()
+	}
+	return func(path []any) []Entry {
+		var exact, around []Entry
+		for i, e := range all {
+			switch isOwned, isAround := ownsAt(sets[i], o.Object, path); {
+			case isAround:
+				around = append(around, e)
+			case isOwned:
+				exact = append(exact, e)
+			}
 		}
+		if len(exact) > 0 {
+			return exact
+		}
+		return around
 	}
-	if len(exact) > 0 {
-		return exact
-	}
-	return around
 }
 
 // isAround reports that the set only has something around the path as a whole.
