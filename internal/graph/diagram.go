@@ -14,6 +14,9 @@ const (
 	statusInDiagram   = "schema.status"
 )
 
+// KindUnknown is the line of a node in a diagram whose kind was not known when the graph was compiled.
+const KindUnknown = "the kind is not known"
+
 // Diagram draws the nodes, with an edge from each to those that read it. A node that reads no other one has an edge
 // from the instance. Dashed edges come from deleteAfter alone.
 func (g *Graph) Diagram() diagram.Diagram {
@@ -71,7 +74,7 @@ func (n *Node) draw() diagram.Node {
 		out.Lines = []string{n.Kind.Kind}
 	}
 	if !n.Variable && !n.KindKnown {
-		out.Lines = append(out.Lines, "the kind is not known")
+		out.Lines = append(out.Lines, KindUnknown)
 	}
 	if n.forEach != nil {
 		for _, d := range n.forEach.dimensions {

@@ -306,6 +306,15 @@ func align(column []*cell, neighbors func(*cell) []*cell) {
 	}
 }
 
+// columnEnd is where the widest box of a column ends.
+func (p *placing) columnEnd(column int) int {
+	end := 0
+	for _, c := range p.columns[column] {
+		end = max(end, c.x+c.width)
+	}
+	return end
+}
+
 func (p *placing) layout() Layout {
 	out := Layout{Width: 2 * margin, Height: 2 * margin}
 	for i, c := range p.cells {
@@ -316,7 +325,11 @@ func (p *placing) layout() Layout {
 	}
 	for i, route := range p.routes {
 		last := len(route) - 1
-		points := []Point{{route[0].x + route[0].width, route[0].y + route[0].height/2}}
+		from := route[0].y + route[0].height/2
+		points := []Point{{route[0].x + route[0].width, from}}
+		if end := p.columnEnd(route[0].column); end > points[0].X && route[last].column > route[0].column {
+			points = append(points, Point{end, from}) // before it turns: wider boxes of the column are above and below
+		}
 		for _, wire := range route[1:last] {
 			y := wire.y + wire.height/2
 			points = append(points, Point{wire.x, y}, Point{wire.x + wire.width, y})
