@@ -115,8 +115,8 @@ func sourceOfRevision(o *unstructured.Unstructured) report.Object {
 	return report.Object{APIVersion: xp.GroupVersion.String(), Kind: xp.CompositionKind, Name: name}
 }
 
-// isServing reports whether a node is a definition, or a revision of a composition.
-func (n Node) isServing() bool {
+// IsServing reports whether a node is a definition, or a revision of a composition.
+func (n Node) IsServing() bool {
 	switch n.object().Key().GroupKind() {
 	case v1alpha1.GroupVersion.WithKind(v1alpha1.ResourceGraphDefinitionKind).GroupKind(), v1alpha1.GroupVersion.WithKind(v1alpha1.ResourceGroupKind).GroupKind(),
 		xp.GroupVersion.WithKind(xp.DefinitionKind).GroupKind(), xp.GroupVersion.WithKind(xp.CompositionRevisionKind).GroupKind():
@@ -134,7 +134,7 @@ func (n Node) servingAdvice() []string {
 	}
 	edit := "kubectl edit " + arguments(edited)
 	switch {
-	case !n.isServing():
+	case !n.IsServing():
 	case n.Reason == reasonDefinitionMissing:
 		return []string{"apply the definition again; it takes its instances up as they are"}
 	case n.Reason == string(report.Deleting):

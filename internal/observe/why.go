@@ -410,7 +410,7 @@ func compareCauses(a, b cause) int {
 func (c cause) rank() int {
 	reason := plan.Reason(c.reason())
 	switch {
-	case c.blocker != nil && !c.blocker.InProgress, reason.IsError(), c.node.composeFailed, c.node.isServing() && c.node.Ready == False && c.node.Deleted == nil:
+	case c.blocker != nil && !c.blocker.InProgress, reason.IsError(), c.node.composeFailed, c.node.IsServing() && c.node.Ready == False && c.node.Deleted == nil:
 		return 0
 	case len(c.node.Waits) > 0 && c.node.Problem == nil:
 		return 2

@@ -1,15 +1,18 @@
 package page
 
 import (
+	"fmt"
 	"slices"
 	"time"
 
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 
 	rev "github.com/espalier-dev/espalier/api/revision/v1alpha1"
 	"github.com/espalier-dev/espalier/api/v1alpha1"
+	"github.com/espalier-dev/espalier/internal/graph"
 	"github.com/espalier-dev/espalier/internal/instance/report"
 	"github.com/espalier-dev/espalier/internal/object"
 	"github.com/espalier-dev/espalier/internal/object/diagram"
@@ -75,6 +78,40 @@ type Rollout struct {
 	Message  string                     `json:"message,omitempty"`
 	Started  time.Time                  `json:"started"`
 	Unready  []v1alpha1.UnreadyInstance `json:"unready,omitempty"`
+}
+
+// wave is a wave of a rollout, as the definition has it.
+type wave struct {
+	Instances string `json:"instances"` // which ones
+	State     string `json:"state"`     // done, current or next
+}
+
+// wavesOf lists the waves of the definition, as far as the rollout has come.
+func wavesOf(definition *unstructured.Unstructured, r *Rollout) []wave {
+	raw, _, _ := unstructured.NestedMap(definition.Object, "spec", "rollout")
+	var spec v1alpha1.Rollout
+	if r == nil || runtime.DefaultUnstructuredConverter.FromUnstructured(raw, &spec) != nil {
+		return nil
+	}
+	var out []wave
+	for i, w := range spec.Waves {
+		text := "all"
+		if w.Percent != nil {
+			text = fmt.Sprintf("%d %%", *w.Percent)
+		}
+		if w.Selector != nil {
+			text += " of " + metav1.FormatLabelSelector(w.Selector)
+		}
+		state := "next"
+		switch number := int32(i) + 1; { //nolint:gosec // a definition has 20 waves at most
+		case number < r.Wave, r.Phase == v1alpha1.RolloutComplete:
+			state = "done"
+		case number == r.Wave:
+			state = "current"
+		}
+		out = append(out, wave{text, state})
+	}
+	return out
 }
 
 // maxDefinitions bounds the definitions that the overview shows.
@@ -162,6 +199,10 @@ type definitionHead struct {
 	Advice   []Advice `json:"advice,omitempty"`
 	Commands []Advice `json:"commands,omitempty"`
 	Picture  *picture `json:"picture,omitempty"`
+	Waves    []wave   `json:"waves,omitempty"`
+	// Fields are those of an instance, in the version that is stored; Version names it.
+	Fields  []schemaField `json:"fields,omitempty"`
+	Version string        `json:"version,omitempty"`
 	// RevisionsProblem is why revisions are not shown.
 	RevisionsProblem string `json:"revisionsProblem,omitempty"`
 }
@@ -195,8 +236,12 @@ func Definition(f DefinitionFacts, revisions []*rev.GraphRevision, problem strin
 	if f.Definition.GroupVersionKind().Group == v1alpha1.GroupVersion.Group {
 		if compiled := observe.Compile(f.Definition); compiled != nil {
 			head.Picture = newPicture(compiled.Diagram())
+			head.Version, head.Fields = compiled.Kind.Version, schemaFields(compiled.Spec, compiled.Status)
 		}
+	} else {
+		head.Version, head.Fields = compositeFields(f.Definition)
 	}
+	head.Waves = wavesOf(f.Definition, head.Rollout)
 	return Document{Head: head, Items: revisionItems(f.Definition, status, revisions)}
 }
 
@@ -224,4 +269,47 @@ func revisionItems(definition *unstructured.Unstructured, status v1alpha1.Defini
 		items = append(items, Item{r.Name, item})
 	}
 	return items
+}
+
+func rollbackCommand(definition *unstructured.Unstructured, to int64) string {
+	text := fmt.Sprintf("espalier rollback %s --to %d", definition.GetName(), to)
+	if definition.GetNamespace() != "" {
+		text += " --namespace " + definition.GetNamespace()
+	}
+	return text
+}
+
+// knownLines are the lines of a node but for the one that its kind is unknown: definitions are compiled without kinds here.
+func knownLines(n diagram.Node) []string {
+	return slices.DeleteFunc(slices.Clone(n.Lines), func(line string) bool { return line == graph.KindUnknown })
+}
+
+// picture is the graph of a definition: its nodes, and the flows of data between.
+type picture struct {
+	Width  int      `json:"width"`
+	Height int      `json:"height"`
+	Nodes  []box    `json:"nodes"`
+	Flows  []string `json:"flows"`
+}
+
+func newPicture(d diagram.Diagram) *picture {
+	if len(d.Nodes) > maxNodes {
+		return nil
+	}
+	for i := range d.Nodes {
+		d.Nodes[i].Title = observe.Truncate(d.Nodes[i].Title, maxLabel)
+		d.Nodes[i].Lines = knownLines(d.Nodes[i])
+		for j, line := range d.Nodes[i].Lines {
+			d.Nodes[i].Lines[j] = observe.Truncate(line, maxLabel)
+		}
+	}
+	l := diagram.Place(d)
+	out := &picture{Width: l.Width, Height: l.Height, Flows: []string{}}
+	for _, n := range l.Nodes {
+		out.Nodes = append(out.Nodes, box{ID: n.ID, Title: n.Title, Lines: append([]string{}, n.Lines...), Shape: n.Shape, Tone: n.Tone, X: n.X, Y: n.Y, Width: n.Width, Height: n.Height})
+	}
+	for _, e := range l.Edges {
+		out.Flows = append(out.Flows, e.Path())
+	}
+	return out
 }

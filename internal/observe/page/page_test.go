@@ -27,7 +27,7 @@ func TestGoldens(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		text := documentText(t, page.Instance(state(t, a.Input["objects.yaml"]), at))
+		text := documentText(t, page.Instance(state(t, a.Input["objects.yaml"]), page.Window{Node: strings.TrimSpace(a.Input["node"]), Field: strings.TrimSpace(a.Input["field"])}, at))
 		for _, secret := range []string{"hunter2", "aHVudGVyMg"} {
 			if strings.Contains(text, secret) {
 				t.Errorf("the page has the data of a Secret: %s", secret)
@@ -85,7 +85,7 @@ func object(t *testing.T, text string) *unstructured.Unstructured {
 }
 
 func TestAnObjectThatIsGone(t *testing.T) {
-	raw, err := json.Marshal(page.Instance(observe.ClusterState{}, now).Head)
+	raw, err := json.Marshal(page.Instance(observe.ClusterState{}, page.Window{}, now).Head)
 	if err != nil || !strings.Contains(string(raw), `"gone":true`) {
 		t.Errorf("got %s, %v", raw, err)
 	}
@@ -135,7 +135,7 @@ func TestAListHasTheUnreadyFirst(t *testing.T) {
 	}
 	all[9000], all[42], all[7] = instance(9000, "False", "Rejected"), instance(42, "False", "NotReady"), instance(7, "Unknown", "Creating")
 	var l page.List
-	l.Set(all, now)
+	l.Set(nil, all, now)
 	cases := map[string]struct {
 		window page.Window
 		want   []string

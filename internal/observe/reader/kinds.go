@@ -39,6 +39,9 @@ func (k *Kinds) RESTMapping(gk schema.GroupKind, versions ...string) (*meta.REST
 	return mapping, err
 }
 
+// Refresh makes the next use repeat discovery.
+func (k *Kinds) Refresh() { k.mapper.Reset() }
+
 // Served returns the resources of the cluster in their preferred versions, without subresources, that support all of
 // the verbs. Each has its group and version. With an error, it returns what could be discovered.
 func (k *Kinds) Served(verbs ...string) ([]metav1.APIResource, error) {

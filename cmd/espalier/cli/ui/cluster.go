@@ -27,18 +27,39 @@ func (e *TemporaryError) Error() string { return e.Text }
 // the receiver is busy, until the context ends; then all its watches have ended. An error says that nothing can be read; a
 // TemporaryError, that it may be possible later.
 type Cluster interface {
+	// Objects sends the definitions, the instances of their kinds, and the objects of the kinds of the sections; with a section, only those
+	// of its kinds. Of those that are no definitions, it sends no specs.
+	Objects(ctx context.Context, section string, states chan<- Objects) error
+	// Sections returns the sections that have kinds in this cluster, of SectionManaged, SectionPackages and SectionGraphs.
+	Sections() []string
 	// Definitions sends all definitions with the counts of their instances.
 	Definitions(ctx context.Context, states chan<- Definitions) error
 	// Definition sends one definition with its revisions.
 	Definition(ctx context.Context, of Ref, states chan<- Definition) error
 	// Instances sends the objects of a kind, without their specs.
 	Instances(ctx context.Context, of Ref, states chan<- []*unstructured.Unstructured) error
+	// Events sends the events about an object.
+	Events(ctx context.Context, of Ref, states chan<- []*unstructured.Unstructured) error
 	// Tree sends the tree of an object. It returns nil after it has sent a state without the object.
 	Tree(ctx context.Context, of Ref, states chan<- observe.ClusterState) error
 	// IsReachable reports whether the API server has answered the last request. While it does not, states may be old.
 	IsReachable() bool
 	// Program returns the watches and queues of the running controllers.
 	Program(ctx context.Context) ([]page.Watch, []page.Queue, error)
+}
+
+// Sections of kinds that no definition serves: managed resources, packages of the composition dialect, and Graphs.
+const (
+	SectionManaged  = "managed"
+	SectionPackages = "packages"
+	SectionGraphs   = "graphs"
+)
+
+// Objects are definitions and other objects, and what could not be read.
+type Objects struct {
+	Definitions []page.DefinitionFacts
+	Others      []*unstructured.Unstructured
+	Problems    []string
 }
 
 // Definitions are all definitions, and what could not be read.

@@ -6,9 +6,7 @@ import (
 	"fmt"
 	"maps"
 	"slices"
-	"strings"
 	"sync/atomic"
-	"time"
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/api/meta"
@@ -29,13 +27,6 @@ import (
 	"github.com/espalier-dev/espalier/internal/observe/page"
 	"github.com/espalier-dev/espalier/internal/observe/reader"
 	"github.com/espalier-dev/espalier/internal/serving/revision"
-)
-
-// Bounds of what a viewer reads.
-const (
-	maxCountedKinds = 100 // kinds that have their instances counted on the overview
-	// lookupInterval is the least time between two attempts to find kinds that are not served.
-	lookupInterval = 2 * time.Second
 )
 
 // Program reads the watches and queues of the running controllers.
@@ -88,7 +79,6 @@ type watching struct {
 	*viewer
 	*reader.Watches
 	isFull atomic.Bool // there were too many objects
-	missed time.Time   // when a kind was last not served
 }
 
 // watching calls use with watches, whose objects count as held.
@@ -104,13 +94,16 @@ func (r *viewer) watching(ctx context.Context, use func(context.Context, *watchi
 	})
 }
 
-// trim removes what lists do not show: specs, of which an instance may have much, and managed fields.
+// trim removes what lists do not show: specs, of which an instance may have much, but for the claim of a composite, and managed fields.
 func trim(o any) (any, error) {
 	u, ok := o.(*unstructured.Unstructured)
 	if !ok {
 		return o, nil
 	}
-	delete(u.Object, "spec")
+	claim, isClaimed, _ := unstructured.NestedFieldNoCopy(u.Object, "spec", "claimRef")
+	if delete(u.Object, "spec"); isClaimed {
+		u.Object["spec"] = map[string]any{"claimRef": claim}
+	}
 	delete(u.Object, "data") // of Secrets, should somebody list these
 	delete(u.Object, "stringData")
 	u.SetManagedFields(nil)
@@ -366,145 +359,4 @@ func kindsOf(definition *unstructured.Unstructured) []schema.GroupKind {
 		out = append(out, gvk.GroupKind())
 	}
 	return out
-}
-
-// Definitions implements Cluster.
-func (r *viewer) Definitions(ctx context.Context, states chan<- Definitions) error {
-	return r.watching(ctx, func(ctx context.Context, w *watching) error {
-		o := &overview{watching: w, counted: map[schema.GroupKind]*counted{}}
-		if err := o.watchDefinitions(ctx); err != nil {
-			return err
-		}
-		o.Wake()
-		return o.Run(ctx, func() (done bool, err error) {
-			state, ready := o.state(ctx)
-			if !ready {
-				return false, nil
-			}
-			return false, reader.Send(ctx, states, state)
-		})
-	})
-}
-
-// overview are the watches of the overview.
-type overview struct {
-	*watching
-	definitions []*watched
-	counted     map[schema.GroupKind]*counted
-}
-
-// counted are the instances of a kind.
-type counted struct {
-	*watched
-	stop   context.CancelFunc
-	list   page.List
-	counts page.Counts
-}
-
-// watchDefinitions watches the kinds of definitions that are served.
-func (o *overview) watchDefinitions(ctx context.Context) error {
-	for _, gk := range definitionKinds {
-		m, err := o.mapping(gk)
-		var noKind *errNoKind
-		switch {
-		case errors.As(err, &noKind): // of a dialect that is not served
-		case err != nil:
-			return err
-		default:
-			o.definitions = append(o.definitions, o.watch(ctx, m, Ref{}, "", nil))
-		}
-	}
-	if len(o.definitions) == 0 {
-		return errors.New("the API server has no kind of definitions, such as " + definitionKinds[0].String() + "; install Espalier in this cluster, or choose another context")
-	}
-	return nil
-}
-
-func (o *overview) state(ctx context.Context) (state Definitions, ready bool) {
-	isForbidden := false
-	note := func(err error, consequence string) {
-		var forbidden *forbiddenError
-		text := err.Error()
-		if errors.As(err, &forbidden) {
-			isForbidden = true
-			text += consequence
-		}
-		state.Problems = append(state.Problems, text)
-	}
-	if o.isFull.Load() {
-		for _, c := range o.counted {
-			c.stop()
-		}
-		clear(o.counted)
-		state.Problems = append(state.Problems, "instances are not counted: "+o.tooMany().Error())
-	}
-	wanted := map[schema.GroupKind]bool{}
-	for _, list := range o.definitions {
-		if !list.HasEnded() {
-			return Definitions{}, false
-		}
-		if problem := list.problem(); problem != nil {
-			note(problem, ", so these definitions are not shown")
-		}
-		for _, d := range list.All() {
-			facts := page.DefinitionFacts{Definition: d, Kinds: kindsOf(d)}
-			for _, gk := range facts.Kinds {
-				wanted[gk] = true
-			}
-			facts.Counts = o.count(ctx, facts.Kinds)
-			state.All = append(state.All, facts)
-		}
-	}
-	for gk, c := range o.counted {
-		if !wanted[gk] {
-			c.stop()
-			delete(o.counted, gk)
-		}
-	}
-	for _, gk := range slices.SortedFunc(maps.Keys(o.counted), func(a, b schema.GroupKind) int { return strings.Compare(a.String(), b.String()) }) {
-		if problem := o.counted[gk].problem(); problem != nil {
-			note(problem, ", so its instances are not counted; if you are allowed to in one namespace, choose the definition and name the namespace")
-		}
-	}
-	if isForbidden {
-		state.Problems = append(state.Problems, "an administrator can permit it: the ClusterRole "+viewerRole+" has the verbs list and watch for definitions, and roles for the kinds of instances need the same verbs")
-	}
-	return state, true
-}
-
-// count counts the instances of kinds; nil while they are not known.
-func (o *overview) count(ctx context.Context, kinds []schema.GroupKind) *page.Counts {
-	var sum page.Counts
-	for _, gk := range kinds {
-		c := o.counted[gk]
-		if c == nil {
-			if c = o.startCounting(ctx, gk); c == nil {
-				return nil
-			}
-		}
-		if !c.HasSynced() {
-			return nil
-		}
-		if c.TakeChanged() {
-			c.list.Set(c.All(), time.Now())
-			c.counts = c.list.Counts()
-		}
-		sum = sum.Add(c.counts)
-	}
-	return &sum
-}
-
-func (o *overview) startCounting(ctx context.Context, gk schema.GroupKind) *counted {
-	if o.isFull.Load() || len(o.counted) >= maxCountedKinds || time.Since(o.missed) < lookupInterval {
-		return nil
-	}
-	m, err := o.mapping(gk)
-	if err != nil {
-		o.missed = time.Now()
-		return nil
-	}
-	counting, stop := context.WithCancel(ctx)
-	c := &counted{watched: o.watch(counting, m, Ref{}, "", trim), stop: stop}
-	o.counted[gk] = c
-	return c
 }

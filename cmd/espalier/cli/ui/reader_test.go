@@ -32,7 +32,7 @@ const (
 
 func (a answers) cluster(t *testing.T) Cluster {
 	t.Helper()
-	all := answers{"/api": {200, `{"kind":"APIVersions","versions":["v1"]}`}, "/api/v1": {200, `{"kind":"APIResourceList","groupVersion":"v1","resources":[]}`}, "/apis": {200, groups}, "/apis/kro.run/v1alpha1": {200, resources}}
+	all := answers{"/api": {200, `{"kind":"APIVersions","versions":["v1"]}`}, "/api/v1": {200, `{"kind":"APIResourceList","groupVersion":"v1","resources":[{"name":"pods","singularName":"pod","namespaced":true,"kind":"Pod","verbs":["get"]}]}`}, "/apis": {200, groups}, "/apis/kro.run/v1alpha1": {200, resources}}
 	for path, answer := range a {
 		all[path] = answer
 	}

@@ -58,7 +58,7 @@ func NewServer(o Options) *Server {
 		o.Now = time.Now
 	}
 	s := &Server{options: o, mux: http.NewServeMux(), sessions: &sessions{now: o.Now, all: map[string]*Session{}}}
-	for _, name := range []string{"", "app.js", "dom.js", "lists.js", "graph.js", "style.css", "icon.svg"} {
+	for _, name := range []string{"", "app.js", "dom.js", "lists.js", "object.js", "graph.js", "vendor/preact.js", "style.css", "icon.svg"} {
 		s.mux.HandleFunc("GET "+o.Base+name+exact(name), s.asset(name))
 	}
 	if o.LogIn != nil {
@@ -246,6 +246,8 @@ func (s *Server) describeSession(w http.ResponseWriter, r *http.Request) {
 		// LogIn and LogOut say whether there is a page to log in with a token, and a session that can be ended.
 		LogIn  bool `json:"logIn"`
 		LogOut bool `json:"logOut"`
+		// Sections have pages of their own.
+		Sections []string `json:"sections,omitempty"`
 	}{LogIn: s.options.LogIn != nil}
 	session, id, err := s.sessionOf(r)
 	if err != nil && !errors.Is(err, ErrRefused) || err != nil && access.BearerToken(r) != "" {
@@ -253,7 +255,7 @@ func (s *Server) describeSession(w http.ResponseWriter, r *http.Request) {
 		return
 	}
 	if session != nil {
-		out.Title, out.LoggedIn, out.User, out.LogOut = s.options.Title, true, session.User, id != ""
+		out.Title, out.LoggedIn, out.User, out.LogOut, out.Sections = s.options.Title, true, session.User, id != "", session.Sections()
 	}
 	w.Header().Set("Content-Type", "application/json")
 	_ = json.NewEncoder(w).Encode(out) // the viewer may have left

@@ -26,6 +26,7 @@ type fake struct {
 	ended     chan struct{}
 	problem   error
 	lost      atomic.Bool
+	sections  []string
 }
 
 func (f *fake) IsReachable() bool { return !f.lost.Load() }
@@ -47,6 +48,11 @@ func (f *fake) Instances(ctx context.Context, _ ui.Ref, states chan<- []*unstruc
 	return f.problem
 }
 
+func (f *fake) Objects(context.Context, string, chan<- ui.Objects) error { return f.problem }
+func (f *fake) Sections() []string                                       { return f.sections }
+func (f *fake) Events(context.Context, ui.Ref, chan<- []*unstructured.Unstructured) error {
+	return f.problem
+}
 func (f *fake) Definitions(context.Context, chan<- ui.Definitions) error        { return f.problem }
 func (f *fake) Definition(context.Context, ui.Ref, chan<- ui.Definition) error  { return f.problem }
 func (f *fake) Tree(context.Context, ui.Ref, chan<- observe.ClusterState) error { return nil }

@@ -20,6 +20,8 @@ import (
 const (
 	// sendInterval is the least time between two updates: faster changes are sent together.
 	sendInterval = 100 * time.Millisecond
+	// pauseFactor is how much longer a stream pauses than it took to compute an update: long lists must not keep a processor busy.
+	pauseFactor = 5
 	// aliveInterval is how often a stream without changes shows that it works. A viewer who has left without a word is noticed then.
 	aliveInterval = 15 * time.Second
 	// reachableInterval is how often a stream checks whether the API server answers; the check makes no request.
@@ -62,11 +64,13 @@ type view func(ctx context.Context, c Cluster, of Ref, s *stream, show func(page
 
 // views are the streams by their names.
 var views = map[string]view{
-	"overview":   showOverview,
-	"definition": showDefinition,
-	"instances":  showInstances,
-	"object":     showObject,
-	"program":    showProgram,
+	"overview":    showOverview,
+	"events":      showEvents,
+	"definitions": showDefinitions,
+	"definition":  showDefinition,
+	"instances":   showInstances,
+	"object":      showObject,
+	"program":     showProgram,
 }
 
 // serveStream serves a view as server-sent events: "stream" with the stream's id, "update" with what has changed, "reachable"
@@ -76,7 +80,7 @@ func (s *Server) serveStream(v view) func(http.ResponseWriter, *http.Request, *S
 	return func(w http.ResponseWriter, r *http.Request, session *Session) {
 		ctx, stop := context.WithDeadline(r.Context(), session.expires)
 		defer stop()
-		st := &stream{stop: stop, moved: make(chan struct{}, 1), window: page.Window{Limit: defaultWindow}}
+		st := &stream{stop: stop, moved: make(chan struct{}, 1), window: page.Window{Limit: defaultWindow, Unready: r.URL.Query().Get("unready") != ""}}
 		id := rand.Text()
 		if !s.sessions.open(session, id, st) {
 			http.Error(w, fmt.Sprintf("too many pages are open: %d for a viewer, %d for all", maxSessionStreams, maxStreams), http.StatusTooManyRequests)
@@ -206,13 +210,14 @@ func showStates[T any](ctx context.Context, s *stream, read func(context.Context
 				continue
 			}
 		}
+		before := time.Now()
 		if err := show(last, isNew); err != nil {
 			return err
 		}
 		if !isNew {
 			continue
 		}
-		pause := time.NewTimer(sendInterval)
+		pause := time.NewTimer(max(sendInterval, pauseFactor*time.Since(before)))
 		select {
 		case <-ctx.Done():
 			pause.Stop()
@@ -232,10 +237,29 @@ func recovered(f func() error) (err error) {
 	return f()
 }
 
-func showOverview(ctx context.Context, c Cluster, _ Ref, s *stream, show func(page.Document) error) error {
+// showOverview shows the objects of a section, which the name of the reference is, or of all of them.
+func showOverview(ctx context.Context, c Cluster, of Ref, s *stream, show func(page.Document) error) error {
+	var list page.List
+	read := func(ctx context.Context, states chan<- Objects) error { return c.Objects(ctx, of.Name, states) }
+	return showStates(ctx, s, read, func(o Objects, isNew bool) error {
+		if isNew {
+			list.Set(o.Definitions, o.Others, time.Now())
+		}
+		return show(list.Document(s.currentWindow(), o.Problems...))
+	})
+}
+
+func showDefinitions(ctx context.Context, c Cluster, _ Ref, s *stream, show func(page.Document) error) error {
 	return showStates(ctx, s, c.Definitions, func(d Definitions, _ bool) error {
 		return show(page.Overview(d.All, d.Problems, time.Now()))
 	})
+}
+
+func showEvents(ctx context.Context, c Cluster, of Ref, s *stream, show func(page.Document) error) error {
+	read := func(ctx context.Context, states chan<- []*unstructured.Unstructured) error {
+		return c.Events(ctx, of, states)
+	}
+	return showStates(ctx, s, read, func(all []*unstructured.Unstructured, _ bool) error { return show(page.Events(all)) })
 }
 
 func showDefinition(ctx context.Context, c Cluster, of Ref, s *stream, show func(page.Document) error) error {
@@ -252,7 +276,7 @@ func showInstances(ctx context.Context, c Cluster, of Ref, s *stream, show func(
 	}
 	return showStates(ctx, s, read, func(all []*unstructured.Unstructured, isNew bool) error {
 		if isNew {
-			list.Set(all, time.Now())
+			list.Set(nil, all, time.Now())
 		}
 		return show(list.Document(s.currentWindow()))
 	})
@@ -260,7 +284,9 @@ func showInstances(ctx context.Context, c Cluster, of Ref, s *stream, show func(
 
 func showObject(ctx context.Context, c Cluster, of Ref, s *stream, show func(page.Document) error) error {
 	read := func(ctx context.Context, states chan<- observe.ClusterState) error { return c.Tree(ctx, of, states) }
-	return showStates(ctx, s, read, func(w observe.ClusterState, _ bool) error { return show(page.Instance(w, time.Now())) })
+	return showStates(ctx, s, read, func(w observe.ClusterState, _ bool) error {
+		return show(page.Instance(w, s.currentWindow(), time.Now()))
+	})
 }
 
 func showProgram(ctx context.Context, c Cluster, _ Ref, _ *stream, show func(page.Document) error) error {

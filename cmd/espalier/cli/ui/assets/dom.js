@@ -1,10 +1,9 @@
-// Elements, times and streams. All text is set as text, never as markup.
+// What all pages share: texts, times, streams, and small components. All text is set as text, never as markup.
+import { html, useEffect, useRef, useState } from "./vendor/preact.js";
 
-const svgNamespace = "http://www.w3.org/2000/svg";
-
-// printable shows the characters that change the direction of what follows: with them, a text could look like another one.
-function printable(text) {
-  return text.replace(/[\u200e\u200f\u061c\u202a-\u202e\u2066-\u2069]/g, (c) => "\\u" + c.charCodeAt(0).toString(16).padStart(4, "0"));
+// parse reads JSON, and shows the characters that change the direction of what follows: with them, a text could look like another one.
+export function parse(json) {
+  return JSON.parse(json, (_, v) => typeof v === "string" ? v.replace(/[\u200e\u200f\u061c\u202a-\u202e\u2066-\u2069]/g, (c) => "\\u" + c.charCodeAt(0).toString(16).padStart(4, "0")) : v);
 }
 
 // sentence begins a text with a capital and ends it with a period.
@@ -12,43 +11,9 @@ export function sentence(text) {
   return text.charAt(0).toUpperCase() + text.slice(1) + (/[.!?]$/.test(text) ? "" : ".");
 }
 
-// el returns an element with attributes and children; strings are text, and what is empty is left out.
-export function el(name, attributes, ...children) {
-  return fill(document.createElement(name), attributes, children);
-}
-
-export function svg(name, attributes, ...children) {
-  return fill(document.createElementNS(svgNamespace, name), attributes, children);
-}
-
-function fill(element, attributes, children) {
-  for (const [key, value] of Object.entries(attributes || {})) {
-    if (key === "on") {
-      for (const [event, handler] of Object.entries(value)) element.addEventListener(event, handler);
-    } else if (value === true) {
-      element.setAttribute(key, "");
-    } else if (value !== undefined && value !== null && value !== false) {
-      element.setAttribute(key, String(value));
-    }
-  }
-  for (const child of children.flat(3)) {
-    if (child !== undefined && child !== null && child !== false && child !== "") element.append(typeof child === "string" ? printable(child) : child);
-  }
-  return element;
-}
-
-// setText changes a text only if it differs, so that selections and screen readers are not disturbed.
-export function setText(element, text) {
-  text = printable(text);
-  if (element.textContent !== text) element.textContent = text;
-}
-
-// age is a time that shows how long ago it was. Ages are updated by one clock for the whole page.
-export function age(time, prefix = "") {
-  if (!time) return null;
-  const element = el("time", { datetime: time, title: new Date(time).toLocaleString(), "data-prefix": prefix });
-  element.textContent = prefix + ageText(time);
-  return element;
+// counted is a number with its noun.
+export function counted(n, one, many) {
+  return n + " " + (n === 1 ? one : many || one + "s");
 }
 
 function ageText(time) {
@@ -60,59 +25,103 @@ function ageText(time) {
   return Math.floor(s / 86400) + "d";
 }
 
-setInterval(() => {
-  if (document.hidden) return;
-  for (const element of document.querySelectorAll("time[data-prefix]")) {
-    setText(element, element.dataset.prefix + ageText(element.dateTime));
-  }
-}, 1000);
+// Age shows how long ago a time was. One clock updates all ages of the page.
+export function Age({ of }) {
+  const element = useRef();
+  useEffect(() => {
+    const set = () => { if (element.current.textContent !== ageText(of)) element.current.textContent = ageText(of); };
+    set();
+    clock.add(set);
+    return () => clock.delete(set);
+  }, [of]);
+  return of ? html`<time ref=${element} datetime=${of} title=${new Date(of).toLocaleString()} />` : null;
+}
+const clock = new Set();
+setInterval(() => { if (!document.hidden) for (const set of clock) set(); }, 1000);
 
-// copyable is a command with a button that copies it.
-export function copyable(command) {
-  const button = el("button", { type: "button", class: "copy", "aria-label": "Copy: " + command }, "Copy");
-  button.addEventListener("click", async () => {
+// Command is a command with a button that copies it.
+export function Command({ text }) {
+  const [done, setDone] = useState("");
+  const code = useRef();
+  const copy = async () => {
     try {
-      await navigator.clipboard.writeText(command);
-      button.textContent = "Copied";
+      await navigator.clipboard.writeText(text);
+      setDone("Copied");
       announce("Copied");
     } catch {
-      getSelection().selectAllChildren(code);
-      button.textContent = "Selected";
+      getSelection().selectAllChildren(code.current);
+      setDone("Selected");
     }
-    setTimeout(() => { button.textContent = "Copy"; }, 2000);
-  });
-  const code = el("code", {}, command);
-  return el("span", { class: "command" }, code, button);
+    setTimeout(() => setDone(""), 2000);
+  };
+  return html`<span class="command"><code ref=${code}>${text}</code><button type="button" class="copy" aria-label=${"Copy: " + text} onClick=${copy}>${done || "Copy"}</button></span>`;
 }
 
-export function advice(list) {
-  if (!list || !list.length) return null;
-  return el("ul", { class: "advice" }, list.map((a) => el("li", {}, el("span", {}, a.text + (a.command ? ":" : "")), a.command ? copyable(a.command) : null)));
+export function Advice({ list }) {
+  return list && list.length ? html`<ul class="advice">${list.map((a) => html`<li>${a.text}${a.command ? html`: <${Command} text=${a.command} />` : null}</li>`)}</ul>` : null;
 }
 
 // announce lets screen readers say a text. What comes within a second is said as one, the last one wins.
 let announcing = 0;
 export function announce(text) {
   clearTimeout(announcing);
-  announcing = setTimeout(() => setText(document.getElementById("announce"), text), 1000);
+  announcing = setTimeout(() => { document.getElementById("announce").textContent = text; }, 1000);
 }
 
 const words = { good: "ready", progress: "in progress", bad: "needs action", muted: "left out" };
+const symbols = { good: "✓", progress: "…", bad: "✕", muted: "·" };
 
-// badge shows a state by a symbol, a word and a color.
-export function badge(tone, text) {
-  const symbols = { good: "✓", progress: "…", bad: "✕", muted: "·" };
-  return el("span", { class: "badge " + (tone || "neutral") }, el("span", { "aria-hidden": "true" }, symbols[tone] || "·"), " " + (text || words[tone] || "exists"));
+// Badge shows a state by a symbol, a word and a color.
+export function Badge({ tone, text }) {
+  return html`<span class=${"badge " + (tone || "neutral")}><span aria-hidden="true">${symbols[tone] || "·"}</span> ${text || words[tone] || "exists"}</span>`;
 }
 
-// Stream receives a document: its head, and its items in their order. It is closed while the page is hidden, and opened again after.
-export class Stream {
+export function Problem({ text }) {
+  return text ? html`<p class="problem" role="alert">${sentence(text)}</p>` : null;
+}
+
+export function Notes({ list }) {
+  return (list || []).map((text) => html`<p class="note">${sentence(text)}</p>`);
+}
+
+// href is the address of a page.
+export function href(page, parts) {
+  return "#/" + page + "?" + new URLSearchParams(parts);
+}
+
+export function refOf(object) {
+  const slash = object.apiVersion.indexOf("/");
+  return { group: slash < 0 ? "" : object.apiVersion.slice(0, slash), kind: object.kind, namespace: object.namespace || "", name: object.name };
+}
+
+export function nameOf(object) {
+  return (object.namespace ? object.namespace + "/" : "") + object.name;
+}
+
+// useStream is a document that a stream keeps: its head, its items by their keys, and their order. It is closed while the browser hides
+// the page. A window, if given, says which part of it to send.
+export function useStream(path, query, part) {
+  const [state, set] = useState({ items: new Map(), order: [] });
+  const stream = useRef();
+  useEffect(() => {
+    set({ items: new Map(), order: [] });
+    stream.current = new Stream(path, query, {
+      update: (s) => set({ head: s.head, items: s.items, order: s.order }),
+      problem: (text) => set((before) => ({ ...before, problem: text })),
+    });
+    if (part) stream.current.move(part);
+    return () => stream.current.close();
+  }, [path, JSON.stringify(query)]);
+  useEffect(() => { if (part) stream.current.move(part); }, [JSON.stringify(part)]);
+  return state;
+}
+
+class Stream {
   constructor(path, query, on) {
     this.url = "api/" + path + "?" + new URLSearchParams(query || {});
     this.on = on;
     this.visible = () => { document.hidden ? this.pause() : this.open(); };
     document.addEventListener("visibilitychange", this.visible);
-    this.closed = false;
     if (!document.hidden) this.open();
   }
 
@@ -125,15 +134,15 @@ export class Stream {
       this.reset();
       this.id = JSON.parse(e.data);
       report(this, "on");
-      if (this.window) this.send();
+      if (this.part) this.send();
     });
-    source.addEventListener("update", (e) => this.update(JSON.parse(e.data)));
+    source.addEventListener("update", (e) => this.update(parse(e.data)));
     source.addEventListener("reachable", (e) => report(this, JSON.parse(e.data) ? "on" : "lost"));
-    source.addEventListener("problem", (e) => { this.end(); this.on.problem(JSON.parse(e.data)); });
+    source.addEventListener("problem", (e) => { this.end(); this.on.problem(parse(e.data)); });
     source.addEventListener("retry", (e) => {
       this.pause();
       report(this, "wait");
-      this.on.problem(sentence(JSON.parse(e.data)) + " Trying again.");
+      this.on.problem(sentence(parse(e.data)) + " Trying again.");
       this.again = setTimeout(() => { if (!document.hidden) this.open(); }, retryInterval);
     });
     source.addEventListener("end", () => this.end());
@@ -141,7 +150,7 @@ export class Stream {
       if (source.readyState === EventSource.CLOSED) {
         this.pause();
         report(this, "off");
-        this.on.problem("The connection was refused. The session may have ended, or too many pages are open.", true);
+        this.on.problem("The connection was refused. The session may have ended, or too many pages are open.");
         loggedOut();
       } else {
         report(this, "wait");
@@ -158,24 +167,23 @@ export class Stream {
 
   update(u) {
     if (u.head) this.head = u.head;
-    const changed = new Set(Object.keys(u.items || {}));
-    for (const key of changed) this.items.set(key, u.items[key]);
+    for (const [key, item] of Object.entries(u.items || {})) this.items.set(key, item);
     if (u.order) {
       this.order = u.order;
       const kept = new Set(u.order);
       for (const key of this.items.keys()) if (!kept.has(key)) this.items.delete(key);
     }
-    this.on.update(this, { head: !!u.head, order: !!u.order, changed });
+    this.on.update(this);
   }
 
-  // move changes the window of a list.
-  move(window) {
-    this.window = window;
+  move(part) {
+    if (JSON.stringify(part) === JSON.stringify(this.part)) return;
+    this.part = part;
     if (this.id) this.send();
   }
 
   send() {
-    fetch("api/window?stream=" + encodeURIComponent(this.id), { method: "POST", body: JSON.stringify(this.window) }).catch(() => {});
+    fetch("api/window?stream=" + encodeURIComponent(this.id), { method: "POST", body: JSON.stringify(this.part) }).catch(() => {});
   }
 
   pause() {
@@ -215,25 +223,7 @@ function report(stream, state) {
 export function live(state, text) {
   const element = document.getElementById("live");
   element.dataset.state = state;
-  setText(element, text);
-}
-
-// href is the address of a page.
-export function href(page, parts) {
-  return "#/" + page + "?" + new URLSearchParams(parts);
-}
-
-export function groupOf(object) {
-  const slash = object.apiVersion.indexOf("/");
-  return slash < 0 ? "" : object.apiVersion.slice(0, slash);
-}
-
-export function refOf(object) {
-  return { group: groupOf(object), kind: object.kind, namespace: object.namespace || "", name: object.name };
-}
-
-export function problem(text) {
-  return el("p", { class: "problem", role: "alert" }, sentence(text));
+  if (element.textContent !== text) element.textContent = text;
 }
 
 // loggedOut leads to the login, if there is one and the session has ended.

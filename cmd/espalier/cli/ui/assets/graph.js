@@ -1,211 +1,149 @@
-// The picture of a graph, and the page of one object.
-import { el, svg, age, advice, announce, badge, copyable, href, problem, refOf, setText, Stream } from "./dom.js";
+// The picture of a graph: boxes that one can choose, zoom and pan, and an outline of the same for narrow windows.
+import { html, useEffect, useLayoutEffect, useRef, useState } from "./vendor/preact.js";
+import { Badge } from "./dom.js";
 
-const line = 17, padding = 10; // as the layout has them
+const least = 0.2, most = 2, readable = 0.62; // scales
+const margin = 16;
 
-// Picture draws boxes and edges. Boxes are moved and not drawn again, so that one sees what changes. Arrow keys lead from box to box.
-export class Picture {
-  constructor(label, select) {
-    this.select = select;
-    this.edges = svg("g");
-    this.nodes = svg("g", { role: "list", "aria-label": label });
-    this.svg = svg("svg", { role: "group", "aria-label": label },
-      svg("defs", {}, svg("marker", { id: "arrow", viewBox: "0 0 8 8", refX: 7, refY: 4, markerWidth: 7, markerHeight: 7, orient: "auto" }, svg("path", { class: "arrow", d: "M0 0 8 4 0 8z" }))), this.edges, this.nodes);
-    this.element = el("div", { class: "picture" }, this.svg);
-    this.boxes = new Map();
-    this.svg.addEventListener("keydown", (e) => this.key(e));
-  }
-
-  draw(head, items) {
-    this.svg.setAttribute("width", head.width);
-    this.svg.setAttribute("height", head.height);
-    this.svg.setAttribute("viewBox", `0 0 ${head.width} ${head.height}`);
-    this.paths = head.edges;
-    this.edges.replaceChildren(...head.edges.map((e) => svg("path", { class: "edge" + (e.dashed ? " later" : ""), d: e.path, "marker-end": "url(#arrow)" })));
-    const seen = new Set();
-    for (const item of items) {
-      seen.add(item.id);
-      this.box(item);
-    }
-    for (const [id, box] of this.boxes) {
-      if (!seen.has(id)) {
-        box.element.remove();
-        this.boxes.delete(id);
-      }
-    }
-    for (const item of items) { // the order in which a keyboard and a screen reader meet them
-      const element = this.boxes.get(item.id).element;
-      if (this.nodes.children[items.indexOf(item)] !== element) this.nodes.insertBefore(element, this.nodes.children[items.indexOf(item)] || null);
-    }
-    if (!this.current || !this.boxes.has(this.current)) this.current = items.length ? items[0].id : null;
-    for (const [id, box] of this.boxes) box.element.setAttribute("tabindex", id === this.current ? "0" : "-1");
-  }
-
-  box(item) {
-    let box = this.boxes.get(item.id);
-    if (!box) {
-      const element = svg("g", { role: this.select ? "button" : "listitem", "data-id": item.id, on: {
-        click: () => this.choose(item.id), focus: () => this.focusOn(item.id, false),
-      } });
-      box = { element };
-      this.boxes.set(item.id, box);
-      this.nodes.append(element);
-    }
-    const drawn = JSON.stringify([item.title, item.lines, item.tone, item.shape, item.width, item.height]);
-    if (drawn !== box.drawn) {
-      const was = box.drawn;
-      box.drawn = drawn;
-      const radius = item.shape === "rounded" ? item.height / 2 : 4;
-      const rect = (d) => svg("rect", { x: d, y: d, width: item.width, height: item.height, rx: radius });
-      box.element.setAttribute("class", ["node", item.shape, item.tone].filter(Boolean).join(" "));
-      box.element.replaceChildren(...(item.shape === "stacked" ? [rect(4)] : []), rect(0),
-        ...[item.title, ...item.lines].map((text, i) => svg("text", { class: i === 0 ? "title" : "detail", x: padding, y: padding / 2 + (i + 1) * line - 5 }, text)));
-      if (was && !box.element.classList.contains("flash")) {
-        box.element.classList.add("flash");
-        setTimeout(() => box.element.classList.remove("flash"), 1200);
-      }
-    }
-    box.item = item;
-    box.element.setAttribute("aria-label", item.label);
-    box.element.style.transform = `translate(${item.x}px, ${item.y}px)`;
-    if (this.select) box.element.setAttribute("aria-pressed", item.id === this.chosen ? "true" : "false");
-  }
-
-  choose(id) {
-    if (!this.select) return;
-    this.chosen = id;
-    for (const [other, box] of this.boxes) box.element.setAttribute("aria-pressed", other === id ? "true" : "false");
-    this.select(id);
-  }
-
-  focusOn(id, move) {
-    if (this.current && this.boxes.has(this.current)) this.boxes.get(this.current).element.setAttribute("tabindex", "-1");
-    this.current = id;
-    const element = this.boxes.get(id).element;
-    element.setAttribute("tabindex", "0");
-    if (move) {
-      element.focus();
-      element.scrollIntoView({ block: "nearest", inline: "nearest" });
-    }
-  }
-
-  key(e) {
-    if (e.ctrlKey || e.metaKey || e.altKey || !this.current) return;
-    const from = this.boxes.get(this.current).item;
-    const all = [...this.boxes.values()].map((b) => b.item);
-    const y = (i) => i.y + i.height / 2;
-    const nearest = (list) => list.sort((a, b) => Math.abs(y(a) - y(from)) - Math.abs(y(b) - y(from)))[0];
-    const column = all.filter((i) => i.x === from.x).sort((a, b) => a.y - b.y);
-    const edgesTo = (test) => this.paths.filter(test).map((p) => (p.from === from.id ? p.to : p.from)).map((id) => this.boxes.get(id)).filter(Boolean).map((b) => b.item);
-    let to;
-    switch (e.key) {
-      case "ArrowRight": to = nearest(edgesTo((p) => p.from === from.id)) || nearest(all.filter((i) => i.x > from.x)); break;
-      case "ArrowLeft": to = nearest(edgesTo((p) => p.to === from.id)) || nearest(all.filter((i) => i.x < from.x)); break;
-      case "ArrowDown": to = column[column.indexOf(from) + 1]; break;
-      case "ArrowUp": to = column[column.indexOf(from) - 1]; break;
-      case "Home": to = all[0]; break;
-      case "End": to = all[all.length - 1]; break;
-      case "Enter": case " ": e.preventDefault(); this.choose(from.id); return;
-      default: return;
-    }
-    e.preventDefault();
-    if (to) this.focusOn(to.id, true);
-  }
-}
-
-function definitionList(pairs) {
-  return el("dl", {}, pairs.filter(([, value]) => value).map(([name, value]) => [el("dt", {}, name), el("dd", {}, value)]));
-}
-
-function section(title, ...children) {
-  return el("section", {}, el("h3", {}, title), children);
-}
-
-function details(item, root) {
-  const o = item.object;
-  const out = [el("h2", { tabindex: "-1", id: "details-title" }, item.title), el("p", {}, badge(item.tone, item.state))];
-  if (item.cause && !root) out.push(el("p", { class: "cause-main" }, item.cause, item.since ? [" (", age(item.since), ")"] : ""), advice(item.advice));
-  else if (item.message && !root) out.push(el("p", {}, item.message));
-  if (o) {
-    out.push(definitionList([["Kind", o.kind + " · " + o.apiVersion], ["Namespace", o.namespace], ["Name", o.name], ["Created", item.created ? [age(item.created), " ago"] : null], ["Deletion began", item.deleted ? [age(item.deleted), " ago"] : null]]));
-    if (!root && item.instance) out.push(el("p", {}, el("a", { href: href("object", refOf(o)) }, "Open it as a graph of its own")));
-  }
-  if (item.waits) out.push(section("Waits for", el("ul", {}, item.waits.map((w) => el("li", {}, el("code", {}, w.on), ` ${w.reason}, since `, age(w.since))))));
-  if (item.blockers) out.push(section("Blockers", el("ul", {}, item.blockers.map((b) => el("li", {}, el("strong", {}, b.object), `: ${b.reason}`, b.message ? `: ${b.message}` : "", b.since ? [" (", age(b.since), ")"] : "", advice(b.advice))))));
-  if (item.fields) out.push(section("Fields that other managers have changed", el("ul", {}, item.fields.map((f) => el("li", {}, el("code", {}, f.field), " is ", el("code", {}, f.value), f.managers ? [", set by " + f.managers.map((m) => m.name).join(", ")] : "", "; the definition sets ", el("code", {}, f.sets), copyable(f.command))))));
-  if (item.writes) out.push(section("Last writes", el("table", { class: "small" }, el("thead", {}, el("tr", {}, ["Manager", "Operation", "Age"].map((c) => el("th", { scope: "col" }, c)))),
-    el("tbody", {}, item.writes.map((w) => el("tr", {}, el("th", { scope: "row" }, w.manager), el("td", {}, w.operation + (w.subresource ? " of " + w.subresource : "")), el("td", {}, age(w.time))))))));
-  if (item.commands) out.push(section("Commands", advice(item.commands)));
-  return out.flat().filter(Boolean);
-}
-
-export function object(main, query) {
-  const name = (query.namespace ? query.namespace + "/" : "") + query.name;
-  const head = el("div", {}, el("p", { class: "summary" }, "Reading…")), notes = el("div");
-  const panel = el("aside", { class: "details", "aria-label": "Details of the chosen resource" });
-  const more = el("div");
-  let chosen = "/", shown = "";
-  const show = (s, force) => {
-    const item = s.items.get(chosen) || s.items.get("/");
-    if (!item) { panel.replaceChildren(); return; }
-    const text = JSON.stringify({ ...item, x: 0, y: 0 });
-    if (text === shown && !force) return;
-    shown = text;
-    const focus = document.activeElement && panel.contains(document.activeElement) ? document.activeElement.getAttribute("aria-label") : null;
-    panel.replaceChildren(...details(item, item.id === "/"));
-    if (focus) for (const b of panel.querySelectorAll("button")) if (b.getAttribute("aria-label") === focus) { b.focus(); break; }
+// useView keeps what part of a picture is seen: it fits the window until the viewer moves it. If it would be too small to read then, it
+// begins at a node.
+function useView(head, nodes, at) {
+  const canvas = useRef(), layer = useRef(), view = useRef({ x: 0, y: 0, k: 1 }), moved = useRef(false);
+  const apply = (v) => {
+    view.current = v;
+    if (layer.current) layer.current.style.transform = `translate(${v.x}px, ${v.y}px) scale(${v.k})`;
   };
-  const picture = new Picture("Graph of " + query.kind + " " + name + ": an arrow leads from a resource to those that read it. Arrow keys move, Enter shows details.", (id) => {
-    chosen = id;
-    show(stream, true);
-    announce("Details: " + (stream.items.get(id) || {}).label);
-  });
-  const crumbs = el("p", { class: "crumbs" }, el("a", { href: "#/" }, "Definitions"));
-  main.replaceChildren(crumbs, el("h1", {}, query.kind + " ", el("span", { class: "name" }, name)), head, notes,
-    el("div", { class: "split" }, picture.element, panel), more);
-  let said = "";
-  const stream = new Stream("object", query, {
-    update(s, change) {
-      const h = s.head;
-      if (h.gone) {
-        const known = said !== "";
-        head.replaceChildren(known ? el("p", { class: "summary" }, "It is gone.") : problem("There is no such object."), el("p", {}, el("a", { href: "#/" }, "All definitions and their instances")));
-        if (known) announce("It is gone.");
-        picture.element.hidden = panel.hidden = true;
-        more.replaceChildren();
-        return;
-      }
-      if (change.head) {
-        head.replaceChildren(
-          el("p", { class: "summary" }, badge(h.tone, h.deleted ? "deleting" : h.ready === "True" ? "ready" : h.ready === "-" ? "exists" : "not ready"), " " + resources(h), h.created ? [" · created ", age(h.created), " ago"] : ""),
-          h.removal ? el("p", {}, el("progress", { max: Math.max(h.removal.total, 1), value: h.removal.removed, "aria-label": "Objects removed" }), ` ${h.removal.removed} of ${h.removal.total} removed` + (h.removal.blocked ? `, ${h.removal.blocked} blocked` : "")) : "",
-          h.ready === "True" && !h.deleted ? "" : el("p", { class: "cause-main" }, h.cause), h.ready === "True" && !h.deleted ? "" : advice(h.advice) || "");
-        if (h.definition) crumbs.replaceChildren(el("a", { href: "#/" }, "Definitions"), " › ", el("a", { href: href("definition", refOf(h.definition)) }, (h.definition.namespace ? h.definition.namespace + "/" : "") + h.definition.name));
-        notes.replaceChildren(...(h.unreadable || []).map((u) => el("p", { class: "note" }, "You are not allowed to list and watch " + u + "; these objects are not shown.")),
-          ...(h.omitted ? [el("p", { class: "note" }, `${h.omitted} objects are not drawn.`)] : []));
-        more.replaceChildren(chain(h), others(h));
-        if (h.cause !== said) announce(h.cause);
-        said = h.cause;
-      }
-      picture.draw(h, s.order.map((key) => s.items.get(key)));
-      show(s, false);
-    },
-    problem: (text) => head.replaceChildren(problem(text)),
-  });
-  return () => stream.close();
+  const fit = () => {
+    const { clientWidth: w, clientHeight: h } = canvas.current;
+    if (!w || !h) return;
+    const k = Math.min(1, (w - 2 * margin) / head.width, (h - 2 * margin) / head.height);
+    apply({ k, x: (w - k * head.width) / 2, y: (h - k * head.height) / 2 });
+  };
+  const center = (n, k) => {
+    const { clientWidth: w, clientHeight: h } = canvas.current;
+    apply({ k, x: w / 2 - k * (n.x + n.width / 2), y: h / 2 - k * (n.y + n.height / 2) });
+  };
+  const begin = () => {
+    moved.current = false;
+    fit();
+    const node = nodes.find((n) => n.id === at);
+    if (view.current.k < readable && node) center(node, readable + 0.1);
+  };
+  const zoom = (factor, cx, cy) => {
+    const { clientWidth: w, clientHeight: h } = canvas.current, v = view.current;
+    const k = Math.min(most, Math.max(least, v.k * factor)), x = cx ?? w / 2, y = cy ?? h / 2;
+    moved.current = true;
+    apply({ k, x: x - (x - v.x) * k / v.k, y: y - (y - v.y) * k / v.k });
+  };
+  const pan = (dx, dy) => { moved.current = true; apply({ ...view.current, x: view.current.x + dx, y: view.current.y + dy }); };
+  // reveal moves the picture so far that a node is seen.
+  const reveal = (n) => {
+    const { clientWidth: w, clientHeight: h } = canvas.current, v = view.current;
+    const into = (from, size, room) => Math.max(margin - from, 0) || Math.min(room - margin - from - size, 0);
+    apply({ ...v, x: v.x + into(v.x + v.k * n.x, v.k * n.width, w), y: v.y + into(v.y + v.k * n.y, v.k * n.height, h) });
+  };
+  useLayoutEffect(() => { if (!moved.current) begin(); }, [head.width, head.height, at]);
+  useEffect(() => {
+    const observer = new ResizeObserver(() => { if (!moved.current) begin(); });
+    observer.observe(canvas.current);
+    const wheel = (e) => {
+      e.preventDefault();
+      const box = canvas.current.getBoundingClientRect();
+      zoom(Math.exp(-e.deltaY / 400), e.clientX - box.left, e.clientY - box.top);
+    };
+    canvas.current.addEventListener("wheel", wheel, { passive: false });
+    return () => observer.disconnect();
+  }, []);
+  const down = (e) => {
+    if (e.button !== 0 || e.target.closest("button")) return;
+    const element = canvas.current;
+    element.setPointerCapture(e.pointerId);
+    const move = (m) => pan(m.movementX, m.movementY);
+    element.addEventListener("pointermove", move);
+    element.addEventListener("pointerup", () => element.removeEventListener("pointermove", move), { once: true });
+  };
+  return { canvas, layer, begin, zoom, reveal, down };
 }
 
-function resources(h) {
-  if (!h.unready) return h.resources === 1 ? "1 resource" : h.resources + " resources";
-  return `${h.unready} of ${h.resources} resources ${h.unready === 1 ? "is" : "are"} not ready` + (h.objects < h.resources ? ` (${h.objects} exist${h.objects === 1 ? "s" : ""})` : "");
+// curve is the way from a box to another one.
+function curve(a, b) {
+  const ay = a.y + a.height / 2, by = b.y + b.height / 2;
+  if (b.x >= a.x + a.width) return bend(a.x + a.width, ay, b.x, by, 1, 1);
+  if (a.x >= b.x + b.width) return bend(a.x, ay, b.x + b.width, by, -1, -1);
+  return bend(a.x + a.width, ay, b.x + b.width, by, 1, -1);
 }
 
-function chain(h) {
-  if (!h.chain || h.chain.length < 2) return "";
-  return el("section", { class: "box" }, el("h2", {}, "Chain to the cause"), el("ol", { class: "chain" }, h.chain.map((l) => el("li", {}, el("strong", {}, l.name), l.reason ? " " + l.reason : "", l.message ? ": " + l.message : "", l.since ? [" (", age(l.since), ")"] : ""))));
+function bend(ax, ay, bx, by, out, into) {
+  const reach = Math.max(36, Math.abs(bx - ax) / 2);
+  return `M${ax} ${ay} C${ax + out * reach} ${ay} ${bx - into * reach} ${by} ${bx} ${by}`;
 }
 
-function others(h) {
-  if (!h.others) return "";
-  return el("section", { class: "box" }, el("h2", {}, "Other problems"), el("ul", {}, h.others.map((o) => el("li", {}, o.cause, advice(o.advice)))));
+// Graph draws boxes, and lines between them: those that contain others with solid lines; flows of data with light, dashed ones, of the
+// node under the pointer, the focused one and the chosen one, or all if there is no containment. Arrow keys lead to the next box.
+export function Graph({ label, head, nodes, chosen, at, onChoose }) {
+  const v = useView(head, nodes, at);
+  const [near, setNear] = useState("");
+  const [current, setCurrent] = useState("");
+  const byID = new Map(nodes.map((n) => [n.id, n]));
+  const active = [near, chosen].filter((id) => byID.has(id));
+  const flows = (Array.isArray(head.flows) ? head.flows : []).filter((f) => typeof f !== "string" && active.some((id) => f.from === id || f.to === id) && byID.has(f.from) && byID.has(f.to));
+  const related = new Set(flows.flatMap((f) => [f.from, f.to]));
+  const tabbed = byID.has(current) ? current : byID.has(chosen) ? chosen : nodes.length ? nodes[0].id : "";
+  const key = (e) => {
+    if (e.ctrlKey || e.metaKey || e.altKey) return;
+    const zooms = { "+": 1.25, "=": 1.25, "-": 0.8 };
+    if (zooms[e.key]) { e.preventDefault(); v.zoom(zooms[e.key]); return; }
+    if (e.key === "0") { e.preventDefault(); v.begin(); return; }
+    const from = byID.get(e.target.dataset.id);
+    if (!from) return;
+    const directions = { ArrowRight: [1, 0], ArrowLeft: [-1, 0], ArrowDown: [0, 1], ArrowUp: [0, -1] };
+    let to;
+    if (directions[e.key]) {
+      const [dx, dy] = directions[e.key];
+      const far = (n) => { const x = n.x - from.x, y = n.y + n.height / 2 - from.y - from.height / 2, ahead = dx * x + dy * y; return ahead > 1 ? ahead + 3 * Math.abs(dx * y + dy * x) : Infinity; };
+      to = nodes.reduce((best, n) => (far(n) < far(best) ? n : best), from);
+      if (to === from) to = null;
+    } else if (e.key === "Home") to = nodes[0];
+    else if (e.key === "End") to = nodes[nodes.length - 1];
+    else return;
+    e.preventDefault();
+    if (!to) return;
+    v.reveal(to);
+    v.canvas.current.querySelector(`[data-id="${CSS.escape(to.id)}"]`).focus({ preventScroll: true });
+  };
+  const node = (n) => {
+    const name = ["node", n.shape, n.tone, related.has(n.id) ? "related" : ""].filter(Boolean).join(" ");
+    const style = { transform: `translate(${n.x}px, ${n.y}px)`, width: n.width + "px", height: n.height + "px" };
+    const content = html`<b>${n.title}</b>${onChoose && n.lines.length ? html`<span class="minor">${n.lines.join(" ")}</span>` : n.lines.map((l) => html`<span class="minor">${l}</span>`)}${n.state ? html`<${Badge} tone=${n.tone} text=${n.state} />` : null}`;
+    if (!onChoose) return html`<div key=${n.id} role="listitem" class=${name} style=${style} data-id=${n.id}>${content}</div>`;
+    return html`<button type="button" key=${n.id} class=${name} style=${style} data-id=${n.id} title=${n.label} aria-pressed=${n.id === chosen ? "true" : "false"} tabindex=${n.id === tabbed ? 0 : -1}
+      onClick=${() => onChoose(n.id)} onFocus=${() => { setCurrent(n.id); setNear(n.id); }} onBlur=${() => setNear("")} onMouseEnter=${() => setNear(n.id)} onMouseLeave=${() => setNear("")}>${content}</button>`;
+  };
+  const svg = (name, content) => html`<svg class=${name} width=${head.width} height=${head.height} aria-hidden="true">${content}</svg>`;
+  return html`<div class=${onChoose ? "graph" : "graph plain"} style=${onChoose ? null : { height: Math.min(head.height + 4 * margin, 560) + "px" }}>
+    <div class="canvas" ref=${v.canvas} onKeyDown=${key} onPointerDown=${v.down} role="group" aria-label=${label}>
+      <div class="layer" ref=${v.layer}>
+        ${svg("lines", html`<defs><marker id="arrow" viewBox="0 0 8 8" refX="7" refY="4" markerWidth="8" markerHeight="8" orient="auto"><path class="arrow" d="M0 0 8 4 0 8z" /></marker></defs>
+          ${(head.frames || []).map((f) => html`<rect class=${f.foreign ? "frame foreign" : "frame"} x=${f.x} y=${f.y} width=${f.width} height=${f.height} rx="8" />`)}
+          ${(head.lines || []).map((d) => html`<path class="line" d=${d} />`)}
+          ${(head.flows || []).filter((f) => typeof f === "string").map((d) => html`<path class="flow" d=${d} marker-end="url(#arrow)" />`)}`)}
+        <div role=${onChoose ? "group" : "list"} aria-label=${label}>${nodes.map(node)}</div>
+        ${svg("above", flows.map((f) => html`<path class="flow" d=${curve(byID.get(f.from), byID.get(f.to))} marker-end="url(#arrow)" />`))}
+      </div>
+    </div>
+    <div class="zoom">${head.lines ? html`<span class="legend"><i class="solid" /> contains <i class="dotted" /> is read by</span>` : null}
+      <button type="button" aria-label="Zoom out" onClick=${() => v.zoom(0.8)}>−</button><button type="button" aria-label="Zoom in" onClick=${() => v.zoom(1.25)}>+</button><button type="button" onClick=${v.begin}>Fit</button></div>
+  </div>`;
+}
+
+const order = { bad: 0, progress: 1 };
+
+// Outline lists the same nodes below each other, the worst first.
+export function Outline({ label, nodes, chosen, onChoose }) {
+  const below = new Map();
+  for (const n of nodes) below.set(n.parent || "", [...(below.get(n.parent || "") || []), n]);
+  const worst = (n) => Math.min(order[n.tone] ?? 2, ...(below.get(n.id) || []).map(worst));
+  const list = (id) => below.has(id) ? html`<ul>${[...below.get(id)].sort((a, b) => worst(a) - worst(b)).map((n) => html`<li key=${n.id}>
+    <button type="button" class=${"entry " + (n.tone || "")} aria-pressed=${n.id === chosen ? "true" : "false"} onClick=${() => onChoose(n.id)}><b>${n.title}</b> <span class="minor">${n.lines.join(" ")}</span> <${Badge} tone=${n.tone} text=${n.state} /></button>${list(n.id)}</li>`)}</ul>` : null;
+  return html`<nav class="outline" aria-label=${label}>${list("")}</nav>`;
 }

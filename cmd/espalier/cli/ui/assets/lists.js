@@ -1,62 +1,97 @@
-// The pages with tables: definitions, one definition with its instances, and the watches and queues.
-import { el, age, advice, announce, badge, copyable, href, problem, refOf, sentence, setText, Stream } from "./dom.js";
-import { Picture } from "./graph.js";
+// The pages with tables: what is not ready, definitions, one definition with its instances, and the watches and queues.
+import { html, useEffect, useLayoutEffect, useRef, useState } from "./vendor/preact.js";
+import { Advice, Age, announce, Badge, Command, counted, href, nameOf, Notes, Problem, refOf, sentence, useStream } from "./dom.js";
+import { Graph } from "./graph.js";
 
-// Table keeps the rows of a table in step with the items of a stream: only rows that have changed are drawn again.
-class Table {
-  constructor(caption, columns, draw) {
-    this.draw = draw;
-    this.body = el("tbody");
-    this.rows = new Map();
-    this.element = el("div", { class: "scroll", tabindex: "0", role: "region", "aria-label": caption },
-      el("table", {}, el("caption", { class: "unseen" }, caption), el("thead", {}, el("tr", {}, headers(columns))), this.body));
-  }
-
-  update(stream, change) {
-    const hadFocus = document.activeElement && this.body.contains(document.activeElement) ? document.activeElement.getAttribute("href") : null;
-    for (const key of this.rows.keys()) {
-      if (!stream.items.has(key)) {
-        this.rows.get(key).remove();
-        this.rows.delete(key);
-      }
-    }
-    for (const key of stream.order) {
-      if (this.rows.has(key) && !change.changed.has(key)) continue;
-      const row = this.draw(stream.items.get(key), key);
-      if (this.rows.has(key)) {
-        row.classList.add("changed");
-        this.rows.get(key).replaceWith(row);
-      }
-      this.rows.set(key, row);
-    }
-    let place = this.body.firstElementChild;
-    for (const key of stream.order) {
-      const row = this.rows.get(key);
-      if (row === place) place = place.nextElementSibling;
-      else this.body.insertBefore(row, place);
-    }
-    if (hadFocus && !this.body.contains(document.activeElement)) {
-      for (const link of this.body.querySelectorAll("a")) if (link.getAttribute("href") === hadFocus) { link.focus(); break; }
-    }
-  }
+// Table shows the items of a stream; rows that change light up.
+function Table({ caption, columns, state, row }) {
+  return html`<div class="scroll" tabindex="0" role="region" aria-label=${caption}><table>
+    <caption class="unseen">${caption}</caption>
+    <thead><tr>${columns.map((c) => html`<th scope="col" class=${numbers.includes(c) ? "number" : null}>${c}</th>`)}</tr></thead>
+    <tbody>${state.order.map((key) => html`<${Row} key=${key} item=${state.items.get(key)} columns=${columns} draw=${row} />`)}</tbody>
+  </table></div>`;
 }
 
 const numbers = ["Instances", "Subscribers", "Objects", "Events", "Waiting", "Active", "Failing"];
 
-function headers(columns) {
-  return columns.map((c) => el("th", { scope: "col", class: numbers.includes(c) ? "number" : null }, c));
+// Row draws an item as cells, the first of which is its heading.
+function Row({ item, columns, draw }) {
+  const element = useRef(), before = useRef(item);
+  useLayoutEffect(() => {
+    if (before.current === item) return;
+    before.current = item;
+    element.current.classList.remove("changed");
+    void element.current.offsetWidth; // begins the animation again
+    element.current.classList.add("changed");
+  });
+  const [heading, ...cells] = draw(item);
+  return html`<tr ref=${element} class=${item.tone || null}><th scope="row">${heading}</th>${cells.map((c, i) => html`<td data-label=${columns[i + 1]} class=${numbers.includes(columns[i + 1]) ? "number" : null}>${c}</td>`)}</tr>`;
 }
 
-function bar(done, total, label) {
-  return el("progress", { max: Math.max(total, 1), value: done, "aria-label": label });
-}
-
-function rolloutText(r) {
-  return `revision ${r.revision}: ${r.phase}, wave ${r.wave} of ${r.waves}, ${r.updated} of ${r.total} updated, ${r.ready} ready`;
+function Bar({ done, total, label }) {
+  return html`<progress max=${Math.max(total, 1)} value=${done} aria-label=${label} />`;
 }
 
 function needAction(count) {
   return count + (count === 1 ? " needs action" : " need action");
+}
+
+function stateOf(r) {
+  return r.deleting ? "deleting" : r.ready === "True" ? "ready" : r.ready === "-" ? "exists" : r.reason || "not ready";
+}
+
+// objectRow is a row of a list of objects.
+function objectRow(withKind) {
+  return (r) => [
+    html`<a href=${href(r.definition ? "definition" : "object", refOf(r.object))}>${r.object.name}</a><span class="minor">${[withKind ? r.object.kind : "", r.object.namespace].filter(Boolean).join(" · ")}</span>`,
+    html`<${Badge} tone=${r.tone} text=${stateOf(r)} />${r.progress ? html`<span class="minor">${r.progress}</span>` : null}${r.pin ? html`<span class="minor">revision ${r.pin}</span>` : null}`,
+    html`<span class="cause">${r.cause || ""}</span>`, html`<${Age} of=${r.created} />`,
+  ];
+}
+
+const pageSize = 50;
+
+function Pager({ head, label, move }) {
+  if (!head || head.matching <= head.limit) return null;
+  const { offset, limit, matching } = head;
+  const button = (text, to, off) => html`<button type="button" disabled=${off} onClick=${() => move(to)}>${text}</button>`;
+  return html`<nav class="pager" aria-label=${"Pages of " + label}>
+    ${button("First", 0, offset === 0)}${button("Previous", Math.max(0, offset - limit), offset === 0)}
+    <span class="place">${offset + 1}–${Math.min(offset + limit, matching)} of ${matching}</span>
+    ${button("Next", offset + limit, offset + limit >= matching)}${button("Last", Math.floor(Math.max(0, matching - 1) / limit) * limit, offset + limit >= matching)}</nav>`;
+}
+
+// useAnnounced announces a text when it changes.
+function useAnnounced(text) {
+  useEffect(() => { if (text) announce(text); }, [text]);
+}
+
+// Overview shows everything that is not ready, or what matches the search; or all objects of a section.
+export function Overview({ query, title }) {
+  const section = query.name || "", q = query.q || "";
+  const [offset, setOffset] = useState(0);
+  const [all, setAll] = useState(section !== "");
+  useEffect(() => setOffset(0), [q, all]);
+  const s = useStream("overview", section ? { name: section } : { unready: "true" }, { filter: q, unready: !all && !q, offset, limit: pageSize });
+  const h = s.head, problems = (h && h.problems) || [];
+  const summary = !h ? "" : h.total === 0 && !problems.length ? "There is nothing yet." :
+    h.unready === 0 ? `${problems.length ? "Of what can be read, everything" : "Everything"} is ready: ${counted(h.total, "object")}.` :
+    `${h.unready} of ${counted(h.total, "object")} ${h.unready === 1 ? "is" : "are"} not ready` + (h.action ? `, ${needAction(h.action)}` : "") + (h.deleting ? `, ${h.deleting} being deleted` : "") + ".";
+  const text = summary + (q && h ? ` ${counted(h.matching, "object matches", "objects match")} “${q}”.` : "");
+  useAnnounced(text);
+  return html`<h1>${title || (q ? "Search" : "Health")}</h1>
+    <p class=${"summary " + (h && h.action ? "bad" : "")}>${s.problem ? "" : h ? text : "Reading…"}</p>
+    <${Problem} text=${s.problem} /><${Notes} list=${problems} />
+    ${problems.length ? html`<${KindForm} />` : null}
+    ${h && !section ? html`<div class="tools">
+      ${(h.kinds || []).filter((k) => k.unready).slice(0, 12).map((k) => html`<a class=${"chip " + (k.action ? "bad" : "progress")} href=${"#/?" + new URLSearchParams({ q: (k.kind + "." + k.group).toLowerCase() })}>${k.kind} <b>${k.unready}</b></a>`)}
+      ${q ? html`<a href="#/">Show what is not ready</a>` : html`<label><input type="checkbox" checked=${all} onChange=${(e) => setAll(e.target.checked)} /> also what is ready</label>`}</div>` : null}
+    ${h && s.order.length ? html`<${Table} caption=${title || "Objects, the worst first"} columns=${["Object", "State", "Cause", "Age"]} state=${s} row=${objectRow(true)} /><${Pager} head=${h} label="objects" move=${setOffset} />` : null}
+    ${h && h.kinds && (all || section) ? html`<h2>Kinds</h2><ul class="kinds">${h.kinds.map((k) => html`<li><a href=${href("instances", { group: k.group, kind: k.kind })}>${k.kind}</a> <span class="minor">${k.group}</span> ${k.unready ? html`<${Badge} tone=${k.action ? "bad" : "progress"} text=${k.unready + " of " + k.total + " not ready"} />` : html`<span class="minor">${k.total} ready</span>`}</li>`)}</ul>` : null}`;
+}
+
+function rolloutText(r) {
+  return `revision ${r.revision}: ${r.phase}, wave ${r.wave} of ${r.waves}, ${r.updated} of ${r.total} updated, ${r.ready} ready`;
 }
 
 // unreadyText names the first number only if it is another one than the second: the column says what it counts.
@@ -65,221 +100,129 @@ function unreadyText(unready, action) {
   return (unready === action ? "" : unready + ", ") + needAction(action);
 }
 
-export function overview(main) {
-  const summary = el("p", { class: "summary" }, "Reading…");
-  const problems = el("div");
-  const table = new Table("Definitions, those with something unready first", ["Definition", "State", "Instances", "Not ready", "Revision", "Age"], (d) => el("tr", { class: d.tone },
-    el("th", { scope: "row" }, el("a", { href: href("definition", refOf(d.object)) }, (d.object.namespace ? d.object.namespace + "/" : "") + d.object.name),
-      el("span", { class: "minor" }, d.kinds.map((k) => k.kind).join(", ") + " · " + d.object.kind)),
-    el("td", {}, badge(d.tone, d.ready === "True" ? "ready" : d.ready === "False" ? "not ready" : "unknown"), d.cause ? el("span", { class: "cause" }, d.cause) : null),
-    el("td", { class: "number" }, d.counts ? String(d.counts.total) : el("span", { title: "not counted" }, "–")),
-    el("td", {}, d.counts && d.counts.unready ? badge(d.counts.action ? "bad" : "progress", unreadyText(d.counts.unready, d.counts.action)) : null,
-      d.counts && d.counts.deleting ? el("span", { class: "minor" }, d.counts.deleting + " being deleted") : null),
-    el("td", {}, d.revision ? String(d.revision) : "", d.rollout && d.rollout.phase !== "Complete" ? el("span", { class: "minor" }, rolloutText(d.rollout), bar(d.rollout.updated, d.rollout.total, "Instances updated")) : null),
-    el("td", {}, age(d.created))));
-  const elsewhere = kindForm("", "");
-  elsewhere.hidden = true;
-  main.replaceChildren(el("h1", {}, "Definitions"), summary, problems, elsewhere, table.element);
-  const stream = new Stream("overview", {}, {
-    update(s, change) {
-      const h = s.head;
-      const hidden = (h.problems || []).length > 0, count = h.definitions === 1 ? "1 definition" : h.definitions + " definitions";
-      const text = h.definitions === 0 ? (hidden ? "No definition can be read." : "There are no definitions yet.")
-        : h.unready > 0 ? `${count}; ${h.unready} with something that is not ready.` : hidden ? `${count}; of what can be read, everything is ready.` : `${count}; everything is ready.`;
-      if (change.head) {
-        if (summary.textContent !== text) announce(text);
-        setText(summary, text + (h.omitted ? ` ${h.omitted} are not shown.` : ""));
-        problems.replaceChildren(...(h.problems || []).map((p) => el("p", { class: "note" }, sentence(p))));
-        elsewhere.hidden = !hidden;
-      }
-      table.element.hidden = h.definitions === 0;
-      table.update(s, change);
-    },
-    problem: (text) => problems.replaceChildren(problem(text)),
-  });
-  return () => stream.close();
+export function Definitions() {
+  const s = useStream("definitions", {});
+  const h = s.head, problems = (h && h.problems) || [];
+  const count = h && counted(h.definitions, "definition");
+  const text = !h ? "" : h.definitions === 0 ? (problems.length ? "No definition can be read." : "There are no definitions yet.")
+    : h.unready > 0 ? `${count}; ${h.unready} with something that is not ready.` : problems.length ? `${count}; of what can be read, everything is ready.` : `${count}; everything is ready.`;
+  useAnnounced(text);
+  const row = (d) => [
+    html`<a href=${href("definition", refOf(d.object))}>${nameOf(d.object)}</a><span class="minor">${d.kinds.map((k) => k.kind).join(", ")} · ${d.object.kind}</span>`,
+    html`<${Badge} tone=${d.tone} text=${d.ready === "True" ? "ready" : d.ready === "False" ? "not ready" : "unknown"} />${d.cause ? html`<span class="cause">${d.cause}</span>` : null}`,
+    d.counts ? String(d.counts.total) : html`<span title="not counted">–</span>`,
+    d.counts ? html`${d.counts.unready ? html`<${Badge} tone=${d.counts.action ? "bad" : "progress"} text=${unreadyText(d.counts.unready, d.counts.action)} />` : null}${d.counts.deleting ? html`<span class="minor">${d.counts.deleting} being deleted</span>` : null}` : null,
+    html`${d.revision || ""}${d.rollout && d.rollout.phase !== "Complete" ? html`<span class="minor">${rolloutText(d.rollout)}<${Bar} done=${d.rollout.updated} total=${d.rollout.total} label="Instances updated" /></span>` : null}`,
+    html`<${Age} of=${d.created} />`,
+  ];
+  return html`<h1>Definitions</h1><p class="summary">${s.problem ? "" : h ? text + (h.omitted ? ` ${h.omitted} are not shown.` : "") : "Reading…"}</p>
+    <${Problem} text=${s.problem} /><${Notes} list=${problems} />${problems.length ? html`<${KindForm} />` : null}
+    ${h && h.definitions ? html`<${Table} caption="Definitions, those with something unready first" columns=${["Definition", "State", "Instances", "Not ready", "Revision", "Age"]} state=${s} row=${row} />` : null}`;
 }
 
-// kindForm leads to the instances of a kind in a namespace: for viewers who may read these, but not the definition.
-function kindForm(kind, namespace) {
+// KindForm leads to the instances of a kind in a namespace: for viewers who may read these, but not the definition.
+function KindForm({ kind, namespace }) {
   const text = { type: "text", autocomplete: "off", autocapitalize: "off", spellcheck: "false" };
-  const kinds = el("input", { ...text, size: 24, maxlength: 253, required: true, placeholder: "shop.example.com", value: kind });
-  const within = el("input", { ...text, size: 16, maxlength: 63, value: namespace });
   const submit = (e) => {
     e.preventDefault();
+    const [kinds, within] = e.target.querySelectorAll("input");
     location.hash = href("instances", { kind: kinds.value.trim(), namespace: within.value.trim() });
   };
-  return el("form", { class: "tools", "aria-label": "Instances of a kind", on: { submit } }, el("span", {}, "See the instances of a kind that you may read:"), el("label", {}, "Kind ", kinds), el("label", {}, "Namespace ", within), el("button", { type: "submit" }, "Show"));
+  return html`<form class="tools" aria-label="Instances of a kind" onSubmit=${submit}><span>See the instances of a kind that you may read:</span>
+    <label>Kind <input ...${text} size="24" maxlength="253" required placeholder="shop.example.com" value=${kind} /></label>
+    <label>Namespace <input ...${text} size="16" maxlength="63" value=${namespace} /></label><button type="submit">Show</button></form>`;
 }
 
-// instances is the page of the instances of a kind, without its definition.
-export function instances(main, query) {
-  const heading = [el("p", { class: "crumbs" }, el("a", { href: "#/" }, "Definitions")), el("h1", {}, "Instances ", el("span", { class: "name" }, query.kind || ""))];
-  if (!query.kind) {
-    main.replaceChildren(...heading, kindForm("", query.namespace || ""));
-    return () => {};
-  }
+// Instances is the page of the instances of a kind, without its definition.
+export function Instances({ query }) {
+  const heading = html`<p class="crumbs"><a href="#/definitions">Definitions</a></p><h1>Instances <span class="name">${query.kind || ""}</span></h1>`;
+  if (!query.kind) return html`${heading}<${KindForm} namespace=${query.namespace} />`;
   if (query.namespace) chosenNamespace = query.namespace;
-  const list = new Instances({ group: query.group || "", kind: query.kind }, "");
-  main.replaceChildren(...heading, list.element);
-  return () => list.close();
+  return html`${heading}<${InstanceList} kind=${{ group: query.group || "", kind: query.kind }} />`;
 }
-
-export function definition(main, query) {
-  const head = el("div"), tabs = el("div");
-  const title = el("h1", {}, query.kind + " ", el("span", { class: "name" }, (query.namespace ? query.namespace + "/" : "") + query.name));
-  main.replaceChildren(el("p", { class: "crumbs" }, el("a", { href: "#/" }, "Definitions")), title, head, tabs);
-  let lists = [], shown = "";
-  const revisions = new Table("Revisions, the newest first", ["Revision", "State", "Age", "To return to it"], (r) => el("tr", {},
-    el("th", { scope: "row" }, String(r.number)), el("td", {}, r.serving ? badge("good", "serving") : r.rolling ? badge("progress", "being rolled out") : "", r.account && r.account !== "controllers" ? el("span", { class: "minor" }, "as " + r.account) : null),
-    el("td", {}, age(r.created)), el("td", {}, r.rollback ? copyable(r.rollback) : "")));
-  const revisionsProblem = el("div");
-  const revisionsBox = el("details", { class: "box" }, el("summary", {}, el("h2", {}, "Revisions")), revisionsProblem, revisions.element);
-  const pictureBox = el("details", { class: "box" }, el("summary", {}, el("h2", {}, "Graph of the definition")));
-  const picture = new Picture("Graph of the definition: an arrow leads from a resource to those that read it");
-  pictureBox.append(picture.element);
-  const stream = new Stream("definition", query, {
-    update(s, change) {
-      const h = s.head;
-      if (h.gone) {
-        head.replaceChildren(problem("There is no such definition."));
-        tabs.replaceChildren();
-        return;
-      }
-      if (change.head) {
-        head.replaceChildren(
-          el("p", { class: "summary" }, badge(h.tone, h.ready === "True" ? "ready" : "not ready"), h.revision ? ` serves revision ${h.revision}` + (h.latest > h.revision ? `; the newest is ${h.latest}` : "") : "", h.created ? [" · created ", age(h.created), " ago"] : ""),
-          h.cause ? el("p", { class: "cause-main" }, h.cause) : "", advice(h.advice) || "", rollout(h.rollout) || "",
-          el("details", { class: "box" }, el("summary", {}, el("h2", {}, "Commands")), advice(h.commands)));
-        if (h.picture) picture.draw(h.picture, h.picture.nodes.map((n) => ({ ...n, label: [n.title, ...n.lines].join(", ") })));
-        pictureBox.hidden = !h.picture;
-        const kinds = JSON.stringify(h.kinds);
-        if (kinds !== shown) {
-          shown = kinds;
-          for (const l of lists) l.close();
-          lists = h.kinds.map((k) => new Instances(k, query.namespace && query.kind === "ResourceGroup" ? query.namespace : ""));
-          tabs.replaceChildren(...lists.map((l) => l.element), pictureBox, revisionsBox);
-        }
-      }
-      revisionsProblem.replaceChildren(h.revisionsProblem ? el("p", { class: "note" }, sentence(h.revisionsProblem)) : "");
-      revisions.element.hidden = s.order.length === 0;
-      revisionsBox.hidden = s.order.length === 0 && !h.revisionsProblem;
-      revisions.update(s, change);
-    },
-    problem: (text) => head.replaceChildren(problem(text)),
-  });
-  return () => { stream.close(); for (const l of lists) l.close(); };
-}
-
-function rollout(r) {
-  if (!r || r.phase === "Complete") return null;
-  return el("section", { class: "box", "aria-label": "Rollout" }, el("h2", {}, "Rollout"), el("p", {}, rolloutText(r), " · started ", age(r.started), " ago"),
-    bar(r.updated, r.total, "Instances updated"), bar(r.ready, r.total, "Instances ready"), r.message ? el("p", {}, r.message) : null,
-    (r.unready || []).length ? el("ul", {}, r.unready.map((u) => el("li", {}, (u.namespace ? u.namespace + "/" : "") + u.name + ": " + [u.reason, u.message].filter(Boolean).join(": ")))) : null);
-}
-
-const pageSize = 50;
 
 // The namespace that the viewer has typed, for the next lists too.
 let chosenNamespace = "";
 
-// Instances is the list of the instances of a kind, of which the server sends one window.
-class Instances {
-  constructor(kind, namespace) {
-    this.window = { filter: "", unready: false, offset: 0, limit: pageSize };
-    this.summary = el("p", { class: "summary" }, "Reading…");
-    this.problems = el("div");
-    this.table = new Table("Instances of " + kind.kind + ", what is unready first", ["Instance", "State", "Cause", "Age"], (r) => el("tr", { class: r.tone },
-      el("th", { scope: "row" }, el("a", { href: href("object", refOf(r.object)) }, r.object.name), r.object.namespace ? el("span", { class: "minor" }, r.object.namespace) : null),
-      el("td", {}, badge(r.tone, r.deleting ? "deleting" : r.ready === "True" ? "ready" : r.reason || "not ready"), r.progress ? el("span", { class: "minor" }, r.progress) : null, r.pin ? el("span", { class: "minor" }, "revision " + r.pin) : null),
-      el("td", {}, el("span", { class: "cause" }, r.cause || "")), el("td", {}, age(r.created))));
-    const filter = el("input", { type: "search", maxlength: 200, autocomplete: "off", spellcheck: "false", on: { input: (e) => { clearTimeout(this.typing); this.typing = setTimeout(() => this.move({ filter: e.target.value, offset: 0 }), 150); } } });
-    const only = el("input", { type: "checkbox", on: { change: (e) => this.move({ unready: e.target.checked, offset: 0 }) } });
-    const within = el("input", { type: "text", size: 16, maxlength: 63, autocomplete: "off", autocapitalize: "off", spellcheck: "false", value: chosenNamespace, on: { change: (e) => { chosenNamespace = e.target.value.trim(); this.open(chosenNamespace); } } });
-    this.place = el("span", { class: "place" });
-    const button = (label, to) => el("button", { type: "button", on: { click: () => this.move({ offset: to() }) } }, label);
-    this.first = button("First", () => 0);
-    this.before = button("Previous", () => Math.max(0, this.window.offset - pageSize));
-    this.next = button("Next", () => this.window.offset + pageSize);
-    this.last = button("Last", () => Math.floor(Math.max(0, this.matching - 1) / pageSize) * pageSize);
-    this.pager = el("nav", { class: "pager", "aria-label": "Pages of instances of " + kind.kind }, this.first, this.before, this.place, this.next, this.last);
-    this.element = el("section", { "aria-label": "Instances of " + kind.kind }, el("h2", {}, kind.kind, " ", el("span", { class: "minor" }, kind.group)),
-      el("div", { class: "tools" }, namespace ? null : el("label", {}, "Namespace ", within), el("label", {}, "Filter ", filter), el("label", {}, only, " only what is not ready"), this.summary), this.problems, this.table.element, this.pager);
-    this.kind = kind;
-    this.open(namespace || chosenNamespace);
-  }
-
-  // open shows the instances of a namespace, or of all of them.
-  open(namespace) {
-    const before = this.stream;
-    if (before) before.close();
-    this.window.offset = 0;
-    this.stream = new Stream("instances", { group: this.kind.group, kind: this.kind.kind, namespace }, {
-      update: (s, change) => {
-        this.problems.replaceChildren();
-        this.table.element.hidden = false;
-        this.update(s, change);
-      },
-      problem: (text) => {
-        this.table.element.hidden = this.pager.hidden = true; // what they show is of another namespace, or nothing
-        this.problems.replaceChildren(problem(text));
-        setText(this.summary, "");
-      },
-    });
-    if (before) this.stream.move(this.window);
-  }
-
-  move(change) {
-    Object.assign(this.window, change);
-    this.stream.move(this.window);
-  }
-
-  update(s, change) {
-    const h = s.head;
-    this.matching = h.matching;
-    this.window.offset = h.offset;
-    const filtered = h.matching !== h.total ? `, ${h.matching} match` : "";
-    const text = `${h.total} in all, ${h.unready} not ready` + (h.action ? `, ${needAction(h.action)}` : "") + (h.deleting ? `, ${h.deleting} being deleted` : "") + filtered;
-    if (change.head && this.summary.textContent !== text) {
-      setText(this.summary, text);
-      announce(text);
-    }
-    this.table.update(s, change);
-    this.pager.hidden = h.matching <= h.limit;
-    setText(this.place, h.matching ? `${h.offset + 1}–${Math.min(h.offset + h.limit, h.matching)} of ${h.matching}` : "");
-    this.first.disabled = this.before.disabled = h.offset === 0;
-    this.next.disabled = this.last.disabled = h.offset + h.limit >= h.matching;
-  }
-
-  close() {
-    clearTimeout(this.typing);
-    this.stream.close();
-  }
+// InstanceList is the list of the instances of a kind, of which the server sends one window.
+function InstanceList({ kind, namespace: fixed }) {
+  const [namespace, setNamespace] = useState(fixed || chosenNamespace);
+  const [part, setPart] = useState({ filter: "", unready: false, offset: 0, limit: pageSize });
+  const typing = useRef(0);
+  const move = (change) => setPart((before) => ({ ...before, ...change }));
+  const s = useStream("instances", { ...kind, namespace }, part);
+  const h = s.head, label = "instances of " + kind.kind;
+  const text = !h || s.problem ? "" : `${h.total} in all, ${h.unready} not ready` + (h.action ? `, ${needAction(h.action)}` : "") + (h.deleting ? `, ${h.deleting} being deleted` : "") + (h.matching !== h.total ? `, ${h.matching} match` : "");
+  useAnnounced(text);
+  const within = (e) => { chosenNamespace = e.target.value.trim(); move({ offset: 0 }); setNamespace(chosenNamespace); };
+  const filter = (e) => { clearTimeout(typing.current); typing.current = setTimeout(() => move({ filter: e.target.value, offset: 0 }), 150); };
+  return html`<section aria-label=${"Instances of " + kind.kind}><h2>${kind.kind} <span class="minor">${kind.group}</span></h2>
+    <div class="tools">${fixed ? null : html`<label>Namespace <input type="text" size="16" maxlength="63" autocomplete="off" autocapitalize="off" spellcheck="false" value=${namespace} onChange=${within} /></label>`}
+      <label>Filter <input type="search" maxlength="200" autocomplete="off" spellcheck="false" onInput=${filter} /></label>
+      <label><input type="checkbox" onChange=${(e) => move({ unready: e.target.checked, offset: 0 })} /> only what is not ready</label>
+      <span class="summary">${s.problem ? "" : text || "Reading…"}</span></div>
+    <${Problem} text=${s.problem} />
+    ${h && !s.problem ? html`<${Table} caption=${"Instances of " + kind.kind + ", what is unready first"} columns=${["Instance", "State", "Cause", "Age"]} state=${s} row=${objectRow(false)} /><${Pager} head=${h} label=${label} move=${(offset) => move({ offset })} />` : null}</section>`;
 }
 
-export function program(main) {
-  const summary = el("p", { class: "summary" }, "Reading…"), problems = el("div"), queues = el("tbody");
-  const table = new Table("Watches, what does not work first", ["Kind", "Selection", "State", "Subscribers", "Objects", "Events", "Since"], (w) => el("tr", { class: w.unavailable ? "bad" : "" },
-    el("th", { scope: "row" }, w.kind, el("span", { class: "minor" }, (w.group ? w.group + "/" : "") + w.version)), el("td", {}, w.selection, w.as ? el("span", { class: "minor" }, "as " + w.as) : null),
-    el("td", {}, badge(w.unavailable ? "bad" : w.state === "Synced" ? "good" : "progress", w.reason || w.state), w.message ? el("span", { class: "cause" }, w.message) : null),
-    el("td", { class: "number" }, String(w.subscribers)), el("td", { class: "number" }, String(w.objects)), el("td", { class: "number" }, String(w.events)), el("td", {}, age(w.since))));
-  const queueTable = el("div", { class: "scroll", tabindex: "0", role: "region", "aria-label": "Queues" }, el("table", {}, el("caption", { class: "unseen" }, "Queues, what fails and what waits first"),
-    el("thead", {}, el("tr", {}, headers(["Kind", "Waiting", "Active", "Failing"]))), queues));
-  const idle = el("p", { class: "minor" });
-  const body = el("div", {}, el("h2", {}, "Queues"), queueTable, idle, el("h2", {}, "Watches"), table.element);
-  main.replaceChildren(el("h1", {}, "Watches and queues"), summary, problems, body);
-  const stream = new Stream("program", {}, {
-    update(s, change) {
-      const h = s.head;
-      body.hidden = !!h.problem;
-      problems.replaceChildren(...(h.problem ? [problem(h.problem)] : []));
-      setText(summary, h.problem ? "" : `${h.watches} watches of ${h.objects} objects; ${h.unavailable || "none"} unavailable` + (h.omitted ? `; ${h.omitted} are not shown` : ""));
-      queueTable.hidden = h.queues.length === 0;
-      setText(idle, `${h.idle} kinds have nothing to reconcile.`);
-      queues.replaceChildren(...h.queues.map((q) => el("tr", { class: q.retries ? "bad" : "" }, el("th", { scope: "row" }, q.kind, el("span", { class: "minor" }, q.group)), el("td", { class: "number" }, String(q.depth)), el("td", { class: "number" }, String(q.active)), el("td", { class: "number" }, String(q.retries)))));
-      table.update(s, change);
-    },
-    problem: (text) => problems.replaceChildren(problem(text)),
-  });
-  return () => stream.close();
+export function Definition({ query }) {
+  const s = useStream("definition", query);
+  const h = s.head;
+  const heading = html`<p class="crumbs"><a href="#/definitions">Definitions</a></p><h1>${query.kind} <span class="name">${nameOf(query)}</span></h1>`;
+  if (!h || h.gone) return html`${heading}${s.problem ? html`<${Problem} text=${s.problem} />` : h ? html`<${Problem} text="there is no such definition" />` : html`<p class="summary">Reading…</p>`}`;
+  return html`${heading}
+    <p class="summary"><${Badge} tone=${h.tone} text=${h.ready === "True" ? "ready" : "not ready"} />${h.revision ? ` serves revision ${h.revision}` + (h.latest > h.revision ? `; the newest is ${h.latest}` : "") : ""}${h.created ? html` · created <${Age} of=${h.created} /> ago` : null}</p>
+    <${Problem} text=${s.problem} />
+    ${h.cause ? html`<p class="cause-main bad">${h.cause}</p>` : null}<${Advice} list=${h.advice} />
+    <${Rollout} r=${h.rollout} waves=${h.waves} />
+    ${h.kinds.map((k) => html`<${InstanceList} key=${k.kind + k.group} kind=${k} namespace=${query.kind === "ResourceGroup" ? query.namespace : ""} />`)}
+    ${h.picture ? html`<section aria-label="Graph"><h2>Graph</h2><p class="minor">An arrow leads from a resource to those that read it.</p>
+      <${Graph} label="Graph of the definition: an arrow leads from a resource to those that read it" head=${h.picture} nodes=${h.picture.nodes.map((n) => ({ ...n, label: [n.title, ...n.lines].join(", ") }))} /></section>` : null}
+    <${Schema} fields=${h.fields} version=${h.version} />
+    <section aria-label="Revisions" hidden=${!s.order.length && !h.revisionsProblem}><h2>Revisions</h2><${Notes} list=${h.revisionsProblem ? [h.revisionsProblem] : []} />
+      ${s.order.length ? html`<${Table} caption="Revisions, the newest first" columns=${["Revision", "State", "Age", "To return to it"]} state=${s} row=${revisionRow} />` : null}</section>
+    <details class="box"><summary><h2>Commands</h2></summary><${Advice} list=${h.commands} /></details>`;
+}
+
+function revisionRow(r) {
+  return [String(r.number), html`${r.serving ? html`<${Badge} tone="good" text="serving" />` : r.rolling ? html`<${Badge} tone="progress" text="being rolled out" />` : null}${r.account && r.account !== "controllers" ? html`<span class="minor">as ${r.account}</span>` : null}`,
+    html`<${Age} of=${r.created} />`, r.rollback ? html`<${Command} text=${r.rollback} />` : null];
+}
+
+const waveTones = { done: "good", current: "progress", next: "muted" };
+const waveWords = { done: "updated", current: "in progress", next: "later" };
+
+function Rollout({ r, waves }) {
+  if (!r) return null;
+  const isOver = r.phase === "Complete";
+  return html`<section class="box" aria-label="Rollout"><h2>Rollout</h2>
+    <p>${isOver ? `Revision ${r.revision} has reached all ${r.total} instances.` : sentence(rolloutText(r))} ${isOver ? null : html`Started <${Age} of=${r.started} /> ago.`}${r.pinned ? ` ${r.pinned} keep a revision of their own.` : ""}</p>
+    ${waves ? html`<ol class="waves">${waves.map((w, i) => html`<li class=${w.state}>Wave ${i + 1}: ${w.instances} <${Badge} tone=${waveTones[w.state]} text=${waveWords[w.state]} /></li>`)}</ol>` : null}
+    ${isOver ? null : html`<p><${Bar} done=${r.updated} total=${r.total} label="Instances updated" /> ${r.updated} of ${r.total} updated</p><p><${Bar} done=${r.ready} total=${r.total} label="Instances ready" /> ${r.ready} of ${r.total} ready</p>`}
+    ${r.message ? html`<p>${r.message}</p>` : null}
+    ${r.unready ? html`<ul>${r.unready.map((u) => html`<li>${nameOf(u)}: ${[u.reason, u.message].filter(Boolean).join(": ")}</li>`)}</ul>` : null}</section>`;
+}
+
+function Schema({ fields, version }) {
+  if (!fields) return null;
+  const part = (title, list) => list.length ? html`<h3>${title}</h3><div class="scroll schema" tabindex="0" role="region" aria-label=${title}><table><caption class="unseen">${title}</caption>
+    <thead><tr>${["Field", "Type", "Default", "What it is"].map((c) => html`<th scope="col">${c}</th>`)}</tr></thead>
+    <tbody>${list.map((f) => html`<tr><th scope="row"><code>${f.path}</code>${f.required ? html`<span class="minor">required</span>` : null}</th><td data-label="Type">${f.type}</td><td data-label="Default">${f.default ? html`<code>${f.default}</code>` : null}</td><td data-label="What it is">${f.description}${(f.limits || []).map((l) => html`<span class="minor">${l}</span>`)}</td></tr>`)}</tbody></table></div>` : null;
+  return html`<section aria-label="Schema"><h2>Schema <span class="minor">${version}</span></h2>${part("What users set", fields.filter((f) => !f.status))}${part("What the status tells", fields.filter((f) => f.status))}</section>`;
+}
+
+export function Program() {
+  const s = useStream("program", {});
+  const h = s.head;
+  const watchRow = (w) => [html`${w.kind}<span class="minor">${(w.group ? w.group + "/" : "") + w.version}</span>`, html`${w.selection}${w.as ? html`<span class="minor">as ${w.as}</span>` : null}`,
+    html`<${Badge} tone=${w.unavailable ? "bad" : w.state === "Synced" ? "good" : "progress"} text=${w.reason || w.state} />${w.message ? html`<span class="cause">${w.message}</span>` : null}`,
+    String(w.subscribers), String(w.objects), String(w.events), html`<${Age} of=${w.since} />`];
+  const queueRow = (q) => [html`${q.kind}<span class="minor">${q.group}</span>`, String(q.depth), String(q.active), String(q.retries)];
+  const queues = h && { order: h.queues.map((q) => q.kind + "." + q.group), items: new Map(h.queues.map((q) => [q.kind + "." + q.group, { ...q, tone: q.retries ? "bad" : "" }])) };
+  return html`<h1>Watches and queues</h1>
+    <p class="summary">${s.problem || (h && h.problem) ? "" : h ? `${h.watches} watches of ${h.objects} objects; ${h.unavailable || "none"} unavailable` + (h.omitted ? `; ${h.omitted} are not shown` : "") : "Reading…"}</p>
+    <${Problem} text=${s.problem || (h && h.problem)} />
+    ${h && !h.problem ? html`<h2>Queues</h2>${h.queues.length ? html`<${Table} caption="Queues, what fails and what waits first" columns=${["Kind", "Waiting", "Active", "Failing"]} state=${queues} row=${queueRow} />` : null}
+      <p class="minor">${h.idle} kinds have nothing to reconcile.</p><h2>Watches</h2>
+      <${Table} caption="Watches, what does not work first" columns=${["Kind", "Selection", "State", "Subscribers", "Objects", "Events", "Since"]} state=${s} row=${watchRow} />` : null}`;
 }
