@@ -22,4 +22,5 @@ assets=cmd/espalier/cli/ui/assets/vendor
 fetch htm $htm $htm_sha256 preact/standalone.module.js $assets/preact.js
 cp "$dir/htm/package/LICENSE" $assets/LICENSE.htm
 fetch preact $preact $preact_sha256 LICENSE $assets/LICENSE.preact
-fetch axe-core $axe $axe_sha256 axe.min.js bin/tools/axe.min.js
+fetch axe-core $axe $axe_sha256 axe.min.js "$dir/axe.min.js"
+gzip -9nc "$dir/axe.min.js" >test/ui/testdata/axe.min.js.gz # MPL-2.0, unmodified

@@ -4,10 +4,13 @@
 package ui
 
 import (
+	"compress/gzip"
 	"context"
+	"io"
 	"os"
 	"os/exec"
 	"path/filepath"
+	"sync"
 	"testing"
 	"time"
 
@@ -42,17 +45,17 @@ func newBrowser(t *testing.T) *browser {
 	if path == "" {
 		t.Skip("Chromium is not installed: apt-get install chromium")
 	}
-	options := append(chromedp.DefaultExecAllocatorOptions[:], chromedp.ExecPath(path), chromedp.NoSandbox, chromedp.WindowSize(1400, 1000),
+	options := append(chromedp.DefaultExecAllocatorOptions[:], chromedp.ExecPath(path), chromedp.NoSandbox, chromedp.WindowSize(1440, 900),
 		chromedp.Flag("disable-quic", true), chromedp.Flag("disable-component-update", true), chromedp.Flag("hide-scrollbars", true),
 		chromedp.Flag("ignore-certificate-errors", true)) // those of a server of the test
 	allocator, stop := chromedp.NewExecAllocator(context.Background(), options...)
 	t.Cleanup(stop)
 	ctx, end := chromedp.NewContext(allocator)
 	t.Cleanup(end)
-	ctx, cancel := context.WithTimeout(ctx, testkit.Timeout)
+	ctx, cancel := context.WithTimeout(ctx, 3*testkit.Timeout)
 	t.Cleanup(cancel)
 	b := &browser{ctx: ctx, requests: &recorder{}}
-	b.run(t, chromedp.EmulateViewport(1400, 1000))
+	b.run(t, chromedp.EmulateViewport(1440, 900))
 	if err := chromedp.Listen(ctx, b.requests.event); err != nil {
 		t.Fatal(err)
 	}
@@ -83,8 +86,8 @@ func (b *browser) text() string {
 // await waits until an expression of the page is true.
 func (b *browser) await(t *testing.T, expression string) {
 	t.Helper()
-	if _, err := chromedp.Run(b.ctx, chromedp.Poll[bool](expression, chromedp.WithPollingTimeout(testkit.Timeout))); err != nil {
-		t.Fatalf("%s: %v\nthe page: %s", expression, err, b.text())
+	if _, err := chromedp.Run(b.ctx, chromedp.Poll[bool](expression, chromedp.WithPollingTimeout(10 * time.Second))); err != nil {
+		t.Fatalf("%s: %v\nthe page: %s\nits complaints: %s", expression, err, b.text(), b.requests.complaints())
 	}
 }
 
@@ -116,25 +119,71 @@ func (b *browser) goTo(t *testing.T, hash string) {
 	b.do(t, "location.hash = "+quote(hash))
 }
 
-// picture takes screenshots, in light and dark colors.
-func (b *browser) picture(t *testing.T, name string) {
+// sizes are those of the windows that pages are examined in.
+var sizes = map[string][2]int64{"wide": {1440, 900}, "narrow": {390, 844}}
+
+// examine runs axe on the page at both sizes, in light and in dark colors, and takes a screenshot of each.
+func (b *browser) examine(t *testing.T, name string) {
+	t.Helper()
+	b.do(t, axe())
+	for size, s := range sizes {
+		b.run(t, chromedp.EmulateViewport(s[0], s[1]))
+		if over := evaluate[int](t, b, "document.documentElement.scrollWidth - innerWidth"); over > 0 {
+			t.Errorf("%s, %s: the page is %d pixels wider than the window", name, size, over)
+		}
+		for _, scheme := range []string{"light", "dark"} {
+			media := emulation.SetEmulatedMediaParams{Features: []*emulation.MediaFeature{{Name: "prefers-color-scheme", Value: scheme}}}
+			if _, err := chromedp.Call(b.ctx, emulation.SetEmulatedMedia, media); err != nil {
+				t.Fatal(err)
+			}
+			b.do(t, "for (const a of document.getAnimations()) a.finish()")
+			for _, problem := range violations(t, b) {
+				t.Errorf("%s, %s, %s: %s", name, size, scheme, problem)
+			}
+			b.screenshot(t, name+"-"+size+"-"+scheme)
+		}
+	}
+	b.run(t, chromedp.EmulateViewport(1440, 900))
+}
+
+// axe is the program of axe-core, as hack/page-vendor.sh has fetched it.
+var axe = sync.OnceValue(func() string {
+	packed, err := os.Open("testdata/axe.min.js.gz")
+	if err != nil {
+		panic(err)
+	}
+	defer packed.Close()
+	unpacked, err := gzip.NewReader(packed)
+	if err != nil {
+		panic(err)
+	}
+	text, err := io.ReadAll(unpacked)
+	if err != nil {
+		panic(err)
+	}
+	return string(text)
+})
+
+// violations are what axe finds.
+func violations(t *testing.T, b *browser) []string {
+	t.Helper()
+	b.do(t, `window.found = null; axe.run(document, {resultTypes: ["violations"]}).then((r) => { window.found = r.violations.map((v) => v.id + ": " + v.help + ": " + v.nodes.map((n) => n.html.slice(0, 200)).slice(0, 3).join(" ")) })`)
+	b.await(t, "window.found !== null")
+	return evaluate[[]string](t, b, "window.found")
+}
+
+// screenshot takes a screenshot, if there is a directory for it.
+func (b *browser) screenshot(t *testing.T, name string) {
 	t.Helper()
 	dir := os.Getenv("ESPALIER_TEST_SCREENSHOTS")
 	if dir == "" {
 		return
 	}
-	for _, scheme := range []string{"light", "dark"} {
-		media := emulation.SetEmulatedMediaParams{Features: []*emulation.MediaFeature{{Name: "prefers-color-scheme", Value: scheme}}}
-		if _, err := chromedp.Call(b.ctx, emulation.SetEmulatedMedia, media); err != nil {
-			t.Fatal(err)
-		}
-		b.do(t, "for (const a of document.getAnimations()) a.finish()")
-		raw, err := chromedp.Run(b.ctx, chromedp.CaptureScreenshot())
-		if err != nil {
-			t.Fatal(err)
-		}
-		if err := os.WriteFile(filepath.Join(dir, name+"-"+scheme+".png"), raw, 0o600); err != nil {
-			t.Fatal(err)
-		}
+	raw, err := chromedp.Run(b.ctx, chromedp.CaptureScreenshot())
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := os.WriteFile(filepath.Join(dir, name+".png"), raw, 0o600); err != nil {
+		t.Fatal(err)
 	}
 }

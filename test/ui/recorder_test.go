@@ -3,6 +3,7 @@ package ui
 import (
 	"encoding/json"
 	"net/http/httptest"
+	"slices"
 	"strings"
 	"sync"
 	"testing"
@@ -38,6 +39,12 @@ func (r *recorder) event(event any) {
 			r.problems = append(r.problems, e.Entry.Text)
 		}
 	}
+}
+
+func (r *recorder) complaints() []string {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	return slices.Clone(r.problems)
 }
 
 // check checks that the page requested nothing of others, and had no problems.

@@ -38,11 +38,11 @@ type details struct {
 
 // conditionItem is a condition of an object.
 type conditionItem struct {
-	Type    string    `json:"type"`
-	Status  string    `json:"status"`
-	Reason  string    `json:"reason,omitempty"`
-	Message string    `json:"message,omitempty"`
-	Since   time.Time `json:"since"`
+	Type    string     `json:"type"`
+	Status  string     `json:"status"`
+	Reason  string     `json:"reason,omitempty"`
+	Message string     `json:"message,omitempty"`
+	Since   *time.Time `json:"since,omitempty"`
 }
 
 // whyField is where the value of a field comes from, with the command that says it in a terminal: that also runs pipelines.
@@ -129,7 +129,12 @@ func (b *builder) details(of builtNode, field string) details {
 	}
 	all := condition.Read(o)
 	for _, c := range all[:min(len(all), maxTexts)] {
-		out.Conditions = append(out.Conditions, conditionItem{c.Type, string(c.Status), c.Reason, c.Message, c.LastTransitionTime.UTC()})
+		item := conditionItem{Type: c.Type, Status: string(c.Status), Reason: c.Reason, Message: c.Message}
+		if c.LastTransitionTime != nil {
+			since := c.LastTransitionTime.UTC()
+			item.Since = &since
+		}
+		out.Conditions = append(out.Conditions, item)
 	}
 	writes := observe.Writes(o)
 	out.Writes = writes[:min(len(writes), maxTexts)]

@@ -8,6 +8,7 @@ const (
 	boxHeight   = 66
 	columnGap   = 48
 	rowGap      = 12
+	cellGap     = 40 // between the columns of a frame: flows of data turn there
 	framePad    = 10
 	groupGap    = 22
 	targetWidth = 940 // of the picture in a window of 1440 × 900, beside the panel
@@ -120,9 +121,9 @@ func (l *layout) putFrame(all []*leaf, x, y, rows int, isForeign bool) (width, h
 	columns := (len(all) + rows - 1) / rows
 	rows = (len(all) + columns - 1) / columns
 	for i, c := range all {
-		c.x, c.y = x+framePad+i/rows*(boxWidth+rowGap), y+framePad+i%rows*(boxHeight+rowGap)
+		c.x, c.y = x+framePad+i/rows*(boxWidth+cellGap), y+framePad+i%rows*(boxHeight+rowGap)
 	}
-	f := frame{x, y, columns*(boxWidth+rowGap) - rowGap + 2*framePad, rows*(boxHeight+rowGap) - rowGap + 2*framePad, isForeign}
+	f := frame{x, y, columns*(boxWidth+cellGap) - cellGap + 2*framePad, rows*(boxHeight+rowGap) - rowGap + 2*framePad, isForeign}
 	l.Frames = append(l.Frames, f)
 	return f.Width, f.Height
 }

@@ -22,6 +22,7 @@ const (
 	sendInterval = 100 * time.Millisecond
 	// pauseFactor is how much longer a stream pauses than it took to compute an update: long lists must not keep a processor busy.
 	pauseFactor = 5
+	maxPause    = 5 * time.Second
 	// aliveInterval is how often a stream without changes shows that it works. A viewer who has left without a word is noticed then.
 	aliveInterval = 15 * time.Second
 	// reachableInterval is how often a stream checks whether the API server answers; the check makes no request.
@@ -194,7 +195,9 @@ func showStates[T any](ctx context.Context, s *stream, read func(context.Context
 		done <- err
 		ended <- err
 	}()
-	begun := false
+	begun, in := false, (<-chan T)(states)
+	pause := time.NewTimer(0)
+	defer pause.Stop()
 	for {
 		isNew := false
 		select {
@@ -203,7 +206,10 @@ func showStates[T any](ctx context.Context, s *stream, read func(context.Context
 				return errEnded
 			}
 			return err
-		case last = <-states:
+		case <-pause.C:
+			in = states
+			continue
+		case last = <-in:
 			begun, isNew = true, true
 		case <-s.moved:
 			if !begun {
@@ -214,15 +220,9 @@ func showStates[T any](ctx context.Context, s *stream, read func(context.Context
 		if err := show(last, isNew); err != nil {
 			return err
 		}
-		if !isNew {
-			continue
-		}
-		pause := time.NewTimer(max(sendInterval, pauseFactor*time.Since(before)))
-		select {
-		case <-ctx.Done():
-			pause.Stop()
-			return context.Cause(ctx)
-		case <-pause.C:
+		if isNew {
+			in = nil // moves are served meanwhile
+			pause.Reset(min(max(sendInterval, pauseFactor*time.Since(before)), maxPause))
 		}
 	}
 }

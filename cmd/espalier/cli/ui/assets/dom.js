@@ -29,6 +29,7 @@ function ageText(time) {
 export function Age({ of }) {
   const element = useRef();
   useEffect(() => {
+    if (!of) return;
     const set = () => { if (element.current.textContent !== ageText(of)) element.current.textContent = ageText(of); };
     set();
     clock.add(set);

@@ -74,7 +74,7 @@ function curve(a, b) {
 }
 
 function bend(ax, ay, bx, by, out, into) {
-  const reach = Math.max(36, Math.abs(bx - ax) / 2);
+  const reach = out === into ? Math.max(16, Math.abs(bx - ax) / 2) : 34;
   return `M${ax} ${ay} C${ax + out * reach} ${ay} ${bx - into * reach} ${by} ${bx} ${by}`;
 }
 
@@ -123,7 +123,7 @@ export function Graph({ label, head, nodes, chosen, at, onChoose }) {
   return html`<div class=${onChoose ? "graph" : "graph plain"} style=${onChoose ? null : { height: Math.min(head.height + 4 * margin, 560) + "px" }}>
     <div class="canvas" ref=${v.canvas} onKeyDown=${key} onPointerDown=${v.down} role="group" aria-label=${label}>
       <div class="layer" ref=${v.layer}>
-        ${svg("lines", html`<defs><marker id="arrow" viewBox="0 0 8 8" refX="7" refY="4" markerWidth="8" markerHeight="8" orient="auto"><path class="arrow" d="M0 0 8 4 0 8z" /></marker></defs>
+        ${svg("lines", html`<defs><marker id="arrow" viewBox="0 0 8 8" refX="7" refY="4" markerWidth="6" markerHeight="6" orient="auto"><path class="arrow" d="M0 0 8 4 0 8z" /></marker></defs>
           ${(head.frames || []).map((f) => html`<rect class=${f.foreign ? "frame foreign" : "frame"} x=${f.x} y=${f.y} width=${f.width} height=${f.height} rx="8" />`)}
           ${(head.lines || []).map((d) => html`<path class="line" d=${d} />`)}
           ${(head.flows || []).filter((f) => typeof f === "string").map((d) => html`<path class="flow" d=${d} marker-end="url(#arrow)" />`)}`)}

@@ -27,12 +27,12 @@ export function ObjectPage({ query }) {
       ${h.removal ? html` · <progress max=${Math.max(h.removal.total, 1)} value=${h.removal.removed} aria-label="Objects removed" /> ${h.removal.removed} of ${h.removal.total} removed${h.removal.blocked ? `, ${h.removal.blocked} blocked` : ""}` : null}</p>
     <${Problem} text=${s.problem} />
     <${Notes} list=${[...(h.unreadable || []).map((u) => `You are not allowed to list and watch ${u}; these objects are not shown.`), ...(h.omitted ? [`${h.omitted} objects are not drawn.`] : [])]} />
-    <div class="split">
+    <div class=${nodes.length > 1 ? "split" : "split single"}>
       <div class="side">${isFine && !h.others ? null : html`<section class="why" aria-label="Cause">${isFine ? null : html`<p class=${"cause-main " + h.tone}>${h.cause}</p>`}<${Advice} list=${isFine ? null : h.advice} />
         ${h.causeAt && details && details.id !== h.causeAt ? html`<p><button type="button" onClick=${() => choose(h.causeAt)}>Go to the cause</button></p>` : null}<${Chain} h=${h} /><${Others} h=${h} /></section>`}
         <aside class="details" aria-label="Details of the chosen resource" tabindex="0">${details ? html`<${Details} key=${details.id} d=${details} node=${s.items.get(details.id)} head=${h} setField=${(field) => setPart({ node: details.id, field })} />` : null}</aside></div>
-      <${Graph} label=${label} head=${h} nodes=${nodes} chosen=${details && details.id} at=${h.causeAt} onChoose=${choose} />
-      <${Outline} label="Resources, the worst first" nodes=${nodes} chosen=${details && details.id} onChoose=${choose} />
+      ${nodes.length > 1 ? html`<${Graph} label=${label} head=${h} nodes=${nodes} chosen=${details && details.id} at=${h.causeAt} onChoose=${choose} />
+        <${Outline} label="Resources, the worst first" nodes=${nodes} chosen=${details && details.id} onChoose=${choose} />` : null}
     </div>`;
 }
 
@@ -66,7 +66,7 @@ function Details({ d, node, head, setField }) {
     ${d.fields ? html`<h3>Fields that other managers have changed</h3><ul>${d.fields.map((f) => html`<li><code>${f.field}</code> is <code>${f.value}</code>${f.managers ? ", set by " + f.managers.map((m) => m.name).join(", ") : ""}; the definition sets <code>${f.sets}</code> <${Command} text=${f.command} /></li>`)}</ul>` : null}
     ${o ? html`<dl>${facts.filter(([, value]) => value).map(([name, value]) => html`<dt>${name}</dt><dd>${value}</dd>`)}</dl>` : null}
     ${o && !isRoot ? html`<p><a href=${href("object", refOf(o))}>${d.instance ? "Open it as a graph of its own" : "Open it on a page of its own"}</a></p>` : null}
-    ${d.conditions ? html`<${Part} title="Conditions" open><ul class="conditions">${d.conditions.map((c) => html`<li><b>${c.type}</b> ${c.status}${c.reason && c.reason !== c.type ? " · " + c.reason : ""} <span class="minor">for <${Age} of=${c.since} /></span>${c.message ? html`<span class="message">${c.message}</span>` : null}</li>`)}</ul><//>` : null}
+    ${d.conditions ? html`<${Part} title="Conditions" open><ul class="conditions">${d.conditions.map((c) => html`<li><b>${c.type}</b> ${c.status}${c.reason && c.reason !== c.type ? " · " + c.reason : ""} ${c.since ? html`<span class="minor">for <${Age} of=${c.since} /></span>` : null}${c.message ? html`<span class="message">${c.message}</span>` : null}</li>`)}</ul><//>` : null}
     ${o ? html`<${Part} title="Events" open><${Events} of=${refOf(o)} /><//>` : null}
     ${d.writes ? html`<${Part} title="Last writers" open><table class="small"><thead><tr>${["Manager", "Operation", "Age"].map((c) => html`<th scope="col">${c}</th>`)}</tr></thead><tbody>${d.writes.map((w) => html`<tr><th scope="row">${w.manager}</th><td>${w.operation}${w.subresource ? " of " + w.subresource : ""}</td><td><${Age} of=${w.time} /></td></tr>`)}</tbody></table><//>` : null}
     ${d.lines ? html`<${Part} title="YAML, with the origin of each field"><${Lines} d=${d} setField=${setField} /><//>` : null}
@@ -84,7 +84,7 @@ function Events({ of }) {
 // Lines shows an object as YAML. The managers of a value lead to its origin.
 function Lines({ d, setField }) {
   const asked = d.why && d.why.field;
-  return html`<ol class="yaml">${d.lines.map((l) => html`<li><code>${l.text}</code>${l.field ? html`<button type="button" class="origin" aria-expanded=${l.field === asked ? "true" : "false"} aria-label=${"Origin of " + l.field} onClick=${() => setField(l.field === asked ? "" : l.field)}>${(l.managers || []).join(", ") || "default"}</button>` : null}${l.field && l.field === asked ? html`<${Why} w=${d.why} />` : null}</li>`)}</ol>
+  return html`<ol class="yaml">${d.lines.map((l) => html`<li><code>${l.text}</code>${l.field ? html`<button type="button" class="origin" aria-expanded=${l.field === asked ? "true" : "false"} aria-label=${((l.managers || []).join(", ") || "no owner") + ": origin of " + l.field} onClick=${() => setField(l.field === asked ? "" : l.field)}>${(l.managers || []).join(", ") || "no owner"}</button>` : null}${l.field && l.field === asked ? html`<${Why} w=${d.why} />` : null}</li>`)}</ol>
     ${d.omitted ? html`<p class="minor">${counted(d.omitted, "further line")}</p>` : null}`;
 }
 
