@@ -86,7 +86,7 @@ func (b *browser) text() string {
 // await waits until an expression of the page is true.
 func (b *browser) await(t *testing.T, expression string) {
 	t.Helper()
-	if _, err := chromedp.Run(b.ctx, chromedp.Poll[bool](expression, chromedp.WithPollingTimeout(10 * time.Second))); err != nil {
+	if _, err := chromedp.Run(b.ctx, chromedp.Poll[bool](expression, chromedp.WithPollingTimeout(10*time.Second))); err != nil {
 		t.Fatalf("%s: %v\nthe page: %s\nits complaints: %s", expression, err, b.text(), b.requests.complaints())
 	}
 }

@@ -36,7 +36,7 @@ func (r *recorder) event(event any) {
 		r.problems = append(r.problems, text)
 	case *log.EventEntryAdded:
 		if e.Entry.Level == "error" {
-			r.problems = append(r.problems, e.Entry.Text)
+			r.problems = append(r.problems, e.Entry.Text+" "+e.Entry.URL)
 		}
 	}
 }

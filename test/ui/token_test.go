@@ -266,7 +266,7 @@ func TestLogInAndOut(t *testing.T) {
 	b.requests.check(t, p.URL)
 
 	logIn(other)
-	b.arrive(t, "location.pathname === '/' && document.body.innerText.includes('You are not allowed to list and watch shops."+p.Group+" in all namespaces, so its objects are not shown')")
+	b.arrive(t, "location.pathname === '/' && /You are not allowed to list and watch .*shops."+p.Group+".* in all namespaces, so these objects are not shown/.test(document.body.innerText)")
 	b.examine(t, "few-permissions")
 	b.goTo(t, "#/program")
 	b.await(t, "document.body.innerText.includes('You are not allowed to read the watches')")

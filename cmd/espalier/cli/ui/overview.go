@@ -29,6 +29,7 @@ const (
 	// lookupInterval, and doubles that.
 	discoveryInterval = 30 * time.Second
 	lookupInterval    = 2 * time.Second
+	maxRefused        = 8 // kinds that a note names because the viewer may not read them
 )
 
 // Sections implements Cluster.
@@ -78,7 +79,7 @@ func (r *viewer) Definitions(ctx context.Context, states chan<- Definitions) err
 		for i, f := range definitions {
 			definitions[i].Counts = o.count(ctx, f.Kinds)
 		}
-		o.end("so its instances are not counted; if you are allowed to in one namespace, choose the definition and name the namespace")
+		o.end("so these instances are not counted; if you are allowed to in one namespace, choose the definition and name the namespace")
 		return false, reader.Send(ctx, states, Definitions{All: definitions, Problems: o.problems})
 	})
 }
@@ -110,7 +111,7 @@ func (r *viewer) Objects(ctx context.Context, section string, states chan<- Obje
 		if !ready {
 			return false, nil
 		}
-		o.end("so its objects are not shown; if you are allowed to in one namespace, choose the definition and name the namespace")
+		o.end("so these objects are not shown; if you are allowed to in one namespace, choose the definition and name the namespace")
 		state.Problems = o.problems
 		return false, reader.Send(ctx, states, state)
 	})
@@ -244,10 +245,22 @@ func (o *overview) end(unread string) {
 			delete(o.counted, gk)
 		}
 	}
+	var refused []string
 	for _, gk := range slices.SortedFunc(maps.Keys(o.counted), compareKinds) {
-		if problem := o.counted[gk].problem(); problem != nil {
-			o.note(problem, ", "+unread)
+		var forbidden *forbiddenError
+		switch problem := o.counted[gk].problem(); {
+		case errors.As(problem, &forbidden):
+			refused = append(refused, forbidden.Query.String())
+		case problem != nil:
+			o.problems = append(o.problems, problem.Error())
 		}
+	}
+	if more := len(refused) - maxRefused; more > 0 {
+		refused = append(refused[:maxRefused], fmt.Sprintf("%d further kinds", more))
+	}
+	if len(refused) > 0 {
+		o.isForbidden = true
+		o.problems = append(o.problems, "you are not allowed to list and watch "+strings.Join(refused, ", ")+" in all namespaces, "+unread)
 	}
 	if left := len(o.wanted) - missing - len(o.counted); left > 0 && len(o.counted) >= maxCountedKinds {
 		o.problems = append(o.problems, fmt.Sprintf("%d further kinds are not read: %d are the limit of a page", left, maxCountedKinds))

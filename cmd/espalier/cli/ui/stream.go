@@ -81,7 +81,11 @@ func (s *Server) serveStream(v view) func(http.ResponseWriter, *http.Request, *S
 	return func(w http.ResponseWriter, r *http.Request, session *Session) {
 		ctx, stop := context.WithDeadline(r.Context(), session.expires)
 		defer stop()
-		st := &stream{stop: stop, moved: make(chan struct{}, 1), window: page.Window{Limit: defaultWindow, Unready: r.URL.Query().Get("unready") != ""}}
+		st := &stream{stop: stop, moved: make(chan struct{}, 1), window: page.Window{Limit: defaultWindow}}
+		if raw := r.URL.Query().Get("window"); raw != "" && json.Unmarshal([]byte(raw), &st.window) != nil {
+			http.Error(w, "the parameter window is not a window", http.StatusBadRequest)
+			return
+		}
 		id := rand.Text()
 		if !s.sessions.open(session, id, st) {
 			http.Error(w, fmt.Sprintf("too many pages are open: %d for a viewer, %d for all", maxSessionStreams, maxStreams), http.StatusTooManyRequests)

@@ -106,11 +106,10 @@ export function useStream(path, query, part) {
   const stream = useRef();
   useEffect(() => {
     set({ items: new Map(), order: [] });
-    stream.current = new Stream(path, query, {
+    stream.current = new Stream(path, query, part, {
       update: (s) => set({ head: s.head, items: s.items, order: s.order }),
       problem: (text) => set((before) => ({ ...before, problem: text })),
     });
-    if (part) stream.current.move(part);
     return () => stream.current.close();
   }, [path, JSON.stringify(query)]);
   useEffect(() => { if (part) stream.current.move(part); }, [JSON.stringify(part)]);
@@ -118,8 +117,9 @@ export function useStream(path, query, part) {
 }
 
 class Stream {
-  constructor(path, query, on) {
+  constructor(path, query, part, on) {
     this.url = "api/" + path + "?" + new URLSearchParams(query || {});
+    this.part = part;
     this.on = on;
     this.visible = () => { document.hidden ? this.pause() : this.open(); };
     document.addEventListener("visibilitychange", this.visible);
@@ -129,13 +129,14 @@ class Stream {
   open() {
     if (this.source || this.closed || this.over) return;
     this.reset();
-    const source = new EventSource(this.url);
+    const begun = JSON.stringify(this.part);
+    const source = new EventSource(this.url + (begun ? "&window=" + encodeURIComponent(begun) : ""));
     this.source = source;
     source.addEventListener("stream", (e) => {
       this.reset();
       this.id = JSON.parse(e.data);
       report(this, "on");
-      if (this.part) this.send();
+      if (JSON.stringify(this.part) !== begun) this.send();
     });
     source.addEventListener("update", (e) => this.update(parse(e.data)));
     source.addEventListener("reachable", (e) => report(this, JSON.parse(e.data) ? "on" : "lost"));
@@ -190,7 +191,7 @@ class Stream {
   pause() {
     clearTimeout(this.again);
     if (this.source) this.source.close();
-    this.source = null;
+    this.source = this.id = null;
   }
 
   end() {

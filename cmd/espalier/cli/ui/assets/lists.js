@@ -72,9 +72,9 @@ export function Overview({ query, title }) {
   const [offset, setOffset] = useState(0);
   const [all, setAll] = useState(section !== "");
   useEffect(() => setOffset(0), [q, all]);
-  const s = useStream("overview", section ? { name: section } : { unready: "true" }, { filter: q, unready: !all && !q, offset, limit: pageSize });
+  const s = useStream("overview", section ? { name: section } : {}, { filter: q, unready: !all && !q, offset, limit: pageSize });
   const h = s.head, problems = (h && h.problems) || [];
-  const summary = !h ? "" : h.total === 0 && !problems.length ? "There is nothing yet." :
+  const summary = !h ? "" : h.total === 0 ? (problems.length ? "Nothing can be read." : "There is nothing yet.") :
     h.unready === 0 ? `${problems.length ? "Of what can be read, everything" : "Everything"} is ready: ${counted(h.total, "object")}.` :
     `${h.unready} of ${counted(h.total, "object")} ${h.unready === 1 ? "is" : "are"} not ready` + (h.action ? `, ${needAction(h.action)}` : "") + (h.deleting ? `, ${h.deleting} being deleted` : "") + ".";
   const text = summary + (q && h ? ` ${counted(h.matching, "object matches", "objects match")} “${q}”.` : "");
