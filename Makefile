@@ -85,6 +85,14 @@ test: programs ## run the tests, most of them on a real API server; ARGS are pas
 test-full: programs ## run the tests with the race detector, and all sweeps in full; takes hours
 	ESPALIER_TEST_FULL=1 hack/with-server.sh hack/test.sh $(ARGS)
 
+# It needs Chromium.
+.PHONY: page-pictures
+page-pictures: programs ## take the pictures of the page that the documentation has
+	rm -rf bin/pictures && mkdir -p bin/pictures docs/images
+	$(GO) run ./cmd/espalier install >bin/pictures/install.yaml
+	ESPALIER_TEST_INSTALLATION=$(CURDIR)/bin/pictures/install.yaml ESPALIER_TEST_SCREENSHOTS=$(CURDIR)/bin/pictures hack/with-server.sh $(GO) test -count=1 -run=TestThePageOnCall ./test/ui
+	cp bin/pictures/oncall-health-wide-light.png bin/pictures/oncall-instance-wide-dark.png bin/pictures/oncall-definition-wide-light.png bin/pictures/oncall-instance-narrow-light.png docs/images
+
 # It needs credentials of AWS and AWS_REGION; test/providers/aws/live says more.
 .PHONY: test-aws-live
 test-aws-live: programs ## run the AWS provider on a real account of AWS: eleven cheap types, deleted afterwards

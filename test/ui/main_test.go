@@ -4,12 +4,20 @@
 package ui
 
 import (
+	"bytes"
+	"cmp"
 	"compress/gzip"
 	"context"
+	"image"
+	"image/color"
+	"image/draw"
+	"image/png"
 	"io"
+	"maps"
 	"os"
 	"os/exec"
 	"path/filepath"
+	"slices"
 	"sync"
 	"testing"
 	"time"
@@ -86,7 +94,7 @@ func (b *browser) text() string {
 // await waits until an expression of the page is true.
 func (b *browser) await(t *testing.T, expression string) {
 	t.Helper()
-	if _, err := chromedp.Run(b.ctx, chromedp.Poll[bool](expression, chromedp.WithPollingTimeout(10*time.Second))); err != nil {
+	if _, err := chromedp.Run(b.ctx, chromedp.Poll[bool]("!!("+expression+")", chromedp.WithPollingTimeout(10*time.Second))); err != nil {
 		t.Fatalf("%s: %v\nthe page: %s\nits complaints: %s", expression, err, b.text(), b.requests.complaints())
 	}
 }
@@ -180,10 +188,39 @@ func (b *browser) screenshot(t *testing.T, name string) {
 		return
 	}
 	raw, err := chromedp.Run(b.ctx, chromedp.CaptureScreenshot())
+	if err == nil {
+		raw, err = reduce(raw)
+	}
 	if err != nil {
 		t.Fatal(err)
 	}
 	if err := os.WriteFile(filepath.Join(dir, name+".png"), raw, 0o600); err != nil {
 		t.Fatal(err)
 	}
+}
+
+// reduce reduces a picture to its 256 most frequent colors: a page has few, and the picture a third of the bytes.
+func reduce(raw []byte) ([]byte, error) {
+	full, err := png.Decode(bytes.NewReader(raw))
+	if err != nil {
+		return nil, err
+	}
+	counts := map[color.RGBA]int{}
+	for y := range full.Bounds().Dy() {
+		for x := range full.Bounds().Dx() {
+			counts[color.RGBAModel.Convert(full.At(x, y)).(color.RGBA)]++
+		}
+	}
+	colors := slices.SortedFunc(maps.Keys(counts), func(a, b color.RGBA) int {
+		return cmp.Or(counts[b]-counts[a], int(a.R)-int(b.R), int(a.G)-int(b.G), int(a.B)-int(b.B))
+	})
+	var palette color.Palette
+	for _, c := range colors[:min(len(colors), 256)] {
+		palette = append(palette, c)
+	}
+	out := image.NewPaletted(full.Bounds(), palette)
+	draw.Draw(out, out.Bounds(), full, image.Point{}, draw.Src)
+	var b bytes.Buffer
+	err = (&png.Encoder{CompressionLevel: png.BestCompression}).Encode(&b, out)
+	return b.Bytes(), err
 }

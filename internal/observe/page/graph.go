@@ -22,6 +22,7 @@ const (
 	maxNodes = 250 // nodes that are drawn
 	maxItems = 6   // items of a collection that are drawn one by one
 	maxLabel = 40  // characters of a line in a node
+	maxTitle = 22  // characters of the id of an item, which else has a number
 	maxTexts = 20  // further causes, blockers, waits, conditions, writes or fields of a node
 )
 
@@ -253,6 +254,9 @@ func (b *builder) definitionOf(instance *unstructured.Unstructured) *graph.Graph
 // add adds a node. Parent is the instance that it belongs to, with the node of that.
 func (b *builder) add(n observe.Node, id string, parent *unstructured.Unstructured, parentID string) *leaf {
 	title, lines := n.ID(), []string{}
+	if len(title) > maxTitle && n.Index != nil {
+		title = fmt.Sprintf("%s[%d]", n.Node, *n.Index) // the name is in the next line
+	}
 	switch {
 	case id == "/" || n.Node == "":
 		title = n.Kind

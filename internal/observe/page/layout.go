@@ -12,7 +12,7 @@ const (
 	framePad    = 10
 	groupGap    = 22
 	targetWidth = 940 // of the picture in a window of 1440 × 900, beside the panel
-	targetHigh  = 640
+	targetHigh  = 630
 )
 
 // leaf is a node of a tree that is placed: the resources below it are its children.

@@ -3,7 +3,7 @@ import { html, useEffect, useLayoutEffect, useRef, useState } from "./vendor/pre
 import { Badge } from "./dom.js";
 
 const least = 0.2, most = 2, readable = 0.62; // scales
-const margin = 16;
+const margin = 16, below = 28; // below is where the buttons are
 
 // useView keeps what part of a picture is seen: it fits the window until the viewer moves it. If it would be too small to read then, it
 // begins at a node.
@@ -16,8 +16,8 @@ function useView(head, nodes, at) {
   const fit = () => {
     const { clientWidth: w, clientHeight: h } = canvas.current;
     if (!w || !h) return;
-    const k = Math.min(1, (w - 2 * margin) / head.width, (h - 2 * margin) / head.height);
-    apply({ k, x: (w - k * head.width) / 2, y: (h - k * head.height) / 2 });
+    const room = h - below, k = Math.min(1, (w - 2 * margin) / head.width, (room - 2 * margin) / head.height);
+    apply({ k, x: (w - k * head.width) / 2, y: (room - k * head.height) / 2 });
   };
   const center = (n, k) => {
     const { clientWidth: w, clientHeight: h } = canvas.current;
@@ -120,7 +120,7 @@ export function Graph({ label, head, nodes, chosen, at, onChoose }) {
       onClick=${() => onChoose(n.id)} onFocus=${() => { setCurrent(n.id); setNear(n.id); }} onBlur=${() => setNear("")} onMouseEnter=${() => setNear(n.id)} onMouseLeave=${() => setNear("")}>${content}</button>`;
   };
   const svg = (name, content) => html`<svg class=${name} width=${head.width} height=${head.height} aria-hidden="true">${content}</svg>`;
-  return html`<div class=${onChoose ? "graph" : "graph plain"} style=${onChoose ? null : { height: Math.min(head.height + 4 * margin, 560) + "px" }}>
+  return html`<div class=${onChoose ? "graph" : "graph plain"} style=${onChoose ? null : { height: Math.min(head.height + 2 * margin + below, 560) + "px" }}>
     <div class="canvas" ref=${v.canvas} onKeyDown=${key} onPointerDown=${v.down} role="group" aria-label=${label}>
       <div class="layer" ref=${v.layer}>
         ${svg("lines", html`<defs><marker id="arrow" viewBox="0 0 8 8" refX="7" refY="4" markerWidth="6" markerHeight="6" orient="auto"><path class="arrow" d="M0 0 8 4 0 8z" /></marker></defs>
