@@ -30,11 +30,12 @@ func newUI() *cobra.Command {
 	var flags uiFlags
 	cmd := &cobra.Command{
 		Use:   "ui",
-		Short: "Serve a page that shows definitions, their instances, and what is wrong with them",
-		Long: "Serves a page on this machine, for you: definitions and their instances, what is unready first;\n" +
-			"one instance as a graph that moves as it happens, each resource with its cause, waits, blockers,\n" +
-			"last writes and fields that other managers changed; revisions and rollouts; and the watches and\n" +
-			"queues of the controllers, if they run on this machine as this user.\n\n" +
+		Short: "Serve a page that shows what is not ready in the cluster, and why",
+		Long: "Serves a page on this machine, for you: everything that is not ready, the worst first, with a\n" +
+			"search over all kinds; one instance as a graph that moves as it happens, each resource with its\n" +
+			"cause, waits, blockers, conditions, events, last writers and YAML, whose fields name their origin;\n" +
+			"definitions with their schemas, revisions and rollouts; and the watches and queues of the\n" +
+			"controllers, if they run on this machine as this user.\n\n" +
 			"It reads with the permissions of the kubeconfig, writes nothing, and shows remedies as commands\n" +
 			"to copy. It listens on loopback only. The address that it prints contains a secret that lets its\n" +
 			"holder read with your permissions: do not pass it on.\n\n" +

@@ -163,7 +163,7 @@ func newRow(o, definition *unstructured.Unstructured, now time.Time) *row {
 		state.ServedBy = map[object.Key]*unstructured.Unstructured{object.KeyOf(o): definition}
 	}
 	n := observe.Build(state, now)
-	if problem := packageProblem(o); problem.Type != "" && n.Deleted == nil {
+	if problem := packageProblem(o); problem.Type != "" && n.Deleted == nil && n.Ready != observe.False {
 		n.Ready, n.Reason, n.Message = observe.False, problem.Reason, problem.Message
 	}
 	out := &row{
@@ -193,7 +193,7 @@ func newRow(o, definition *unstructured.Unstructured, now time.Time) *row {
 // packagesGroup is the group of packages of the composition dialect.
 const packagesGroup = "pkg.crossplane.io"
 
-// packageProblem is the condition of a package that says that it does not work; these have no condition Ready.
+// packageProblem is the condition of a package that says that it does not work; those of others have no condition Ready.
 func packageProblem(o *unstructured.Unstructured) v1alpha1.Condition {
 	if o.GroupVersionKind().Group == packagesGroup {
 		for _, kind := range []string{"Installed", "Healthy"} {
