@@ -18,7 +18,7 @@ fetch() {
 	cp "$dir/$1/package/$4" "$5"
 }
 
-assets=cmd/espalier/cli/ui/assets/vendor
+assets=cmd/espalier/cli/ui/assets/lib
 fetch htm $htm $htm_sha256 preact/standalone.module.js $assets/preact.js
 cp "$dir/htm/package/LICENSE" $assets/LICENSE.htm
 fetch preact $preact $preact_sha256 LICENSE $assets/LICENSE.preact

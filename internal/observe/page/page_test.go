@@ -3,6 +3,7 @@ package page_test
 import (
 	"encoding/json"
 	"fmt"
+	"regexp"
 	"strings"
 	"testing"
 	"time"
@@ -13,6 +14,8 @@ import (
 	"sigs.k8s.io/yaml"
 
 	rev "github.com/espalier-dev/espalier/api/revision/v1alpha1"
+	"github.com/espalier-dev/espalier/internal/instance/inventory"
+	key "github.com/espalier-dev/espalier/internal/object"
 	"github.com/espalier-dev/espalier/internal/observe"
 	"github.com/espalier-dev/espalier/internal/observe/page"
 	"github.com/espalier-dev/espalier/internal/testkit/golden"
@@ -170,11 +173,61 @@ func TestAListHasTheUnreadyFirst(t *testing.T) {
 	}
 }
 
+// TestAListOfSeveralKinds: definitions come before what is as bad; a managed resource counts if no instance composes it; a package has
+// the conditions of its manager.
+func TestAListOfSeveralKinds(t *testing.T) {
+	broken := object(t, `{apiVersion: kro.run/v1alpha1, kind: ResourceGraphDefinition, metadata: {name: broken, uid: d, generation: 1}, status: {conditions: [{type: Ready, status: "False", reason: Rejected, observedGeneration: 1}]}}`)
+	shop := instance(1, "False", "Rejected")
+	set := inventory.ApplySetID(key.Key{Group: "example.com", Kind: "Shop", Namespace: "prod", Name: shop.GetName()})
+	bucket := func(name, labels string) *unstructured.Unstructured {
+		return object(t, `{apiVersion: example.com/v1, kind: Bucket, metadata: {name: `+name+`, namespace: prod, uid: `+name+`, `+labels+`}, status: {conditions: [{type: Ready, status: "False", reason: Creating}]}}`)
+	}
+	composed := bucket("composed", `labels: {applyset.kubernetes.io/part-of: `+set+`, kro.run/instance-group: example.com, kro.run/instance-version: v1, kro.run/instance-kind: Shop, kro.run/instance-namespace: prod, kro.run/instance-name: `+shop.GetName()+`}`)
+	provider := object(t, `{apiVersion: pkg.crossplane.io/v1, kind: Provider, metadata: {name: sql, uid: p}, status: {conditions: [{type: Installed, status: "True"}, {type: Healthy, status: "False", reason: UnhealthyPackageRevision, message: no image}]}}`)
+	var l page.List
+	l.Set([]page.DefinitionFacts{{Definition: broken}}, []*unstructured.Unstructured{provider, shop, bucket("alone", ""), composed}, now)
+	names := func(w page.Window) (out []string) {
+		for _, item := range l.Document(w).Items {
+			out = append(out, item.Key)
+		}
+		return out
+	}
+	if diff := cmp.Diff([]string{"ResourceGraphDefinition broken", "Shop prod/shop-00001", "Bucket prod/alone", "Provider sql"}, names(page.Window{Limit: 9, Unready: true})); diff != "" {
+		t.Error(diff)
+	}
+	if diff := cmp.Diff([]string{"Bucket prod/alone", "Bucket prod/composed"}, names(page.Window{Limit: 9, Filter: "bucket.example.com"})); diff != "" {
+		t.Error(diff)
+	}
+	text := documentText(t, l.Document(page.Window{Limit: 9}, "unread"))
+	for _, want := range []string{"action: 2\n", "total: 5\n  unready: 4", "- action: 0\n    deleting: 0\n    group: example.com\n    kind: Bucket\n    total: 2\n    unready: 1", "UnhealthyPackageRevision: no image", "problems:\n  - unread"} {
+		if !strings.Contains(text, want) {
+			t.Errorf("no %q: %s", want, text)
+		}
+	}
+}
+
+func TestEventsComeLatestFirst(t *testing.T) {
+	event := func(name, fields string) *unstructured.Unstructured {
+		return object(t, `{apiVersion: v1, kind: Event, metadata: {name: `+name+`, namespace: prod}, reason: `+name+`, `+fields+`}`)
+	}
+	text := documentText(t, page.Events([]*unstructured.Unstructured{
+		event("Old", `lastTimestamp: "2026-08-01T12:00:00Z", count: 3`), event("New", `eventTime: "2026-08-01T12:20:00.000000Z", reportingComponent: kubelet`),
+		event("Series", `eventTime: "2026-08-01T11:00:00.000000Z", series: {count: 7, lastObservedTime: "2026-08-01T12:10:00.000000Z"}`),
+	}))
+	order := regexp.MustCompile(`(?s)from: kubelet.*reason: New.*count: 7.*reason: Series.*count: 3.*reason: Old`)
+	if !order.MatchString(text) {
+		t.Errorf("got %s", text)
+	}
+}
+
 const definition = `
 apiVersion: kro.run/v1alpha1
 kind: ResourceGraphDefinition
 metadata: {name: shop, generation: 1}
-spec: {schema: {apiVersion: v1alpha1, kind: Shop}, resources: [{id: a, template: {apiVersion: v1, kind: ConfigMap, metadata: {name: a}}}]}
+spec:
+  schema: {apiVersion: v1alpha1, kind: Shop, spec: {size: integer | default=2 minimum=1, tags: "[]string | required=true"}, status: {note: "${a.metadata.name}"}}
+  resources: [{id: a, template: {apiVersion: v1, kind: ConfigMap, metadata: {name: a}}}]
+  rollout: {waves: [{percent: 10}, {selector: {matchLabels: {tier: gold}}}]}
 status:
   servingRevision: 2
   lastIssuedRevision: 3
@@ -190,7 +243,8 @@ func TestADefinitionHasItsRolloutAndRevisions(t *testing.T) {
 		revisions = append(revisions, r)
 	}
 	text := documentText(t, page.Definition(page.DefinitionFacts{Definition: object(t, definition)}, revisions, "", now))
-	want := []string{"phase: Progressing", "updated: 3", "name: shop-3\n  number: 3\n  rolling: true", "name: shop-2\n  number: 2\n  serving: true", "rollback: espalier rollback shop --to 1", "title: a"}
+	want := []string{"instances: 10 %\n    state: current\n  - instances: all of tier=gold\n    state: next", "default: \"2\"\n    limits:\n    - at least 1\n    path: spec.size\n    type: integer",
+		"path: spec.tags\n    required: true\n    type: '[]string'", "path: status.note\n    status: true", "phase: Progressing", "updated: 3", "name: shop-3\n  number: 3\n  rolling: true", "name: shop-2\n  number: 2\n  serving: true", "rollback: espalier rollback shop --to 1", "title: a"}
 	for _, w := range want {
 		if !strings.Contains(text, w) {
 			t.Errorf("it has no %q:\n%s", w, text)

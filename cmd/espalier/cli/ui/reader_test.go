@@ -3,8 +3,10 @@ package ui
 import (
 	"context"
 	"errors"
+	"fmt"
 	"net/http"
 	"net/http/httptest"
+	"slices"
 	"strings"
 	"testing"
 
@@ -102,6 +104,42 @@ func TestTheOverviewSaysWhatItLacks(t *testing.T) {
 	<-ended
 	if want := "you are not allowed to list and watch resourcegraphdefinitions.kro.run, so these definitions are not shown\nan administrator can permit it: "; !strings.HasPrefix(got, want) || strings.Contains(got, "has no kind") {
 		t.Errorf("got %s", got)
+	}
+}
+
+// TestTheOverviewHasObjectsWithoutADefinition: kinds of managed resources are known from discovery; those that may not be read are named.
+func TestTheOverviewHasObjectsWithoutADefinition(t *testing.T) {
+	group := func(name string) string {
+		return `{"name":"` + name + `","versions":[{"groupVersion":"` + name + `/v1","version":"v1"}],"preferredVersion":{"groupVersion":"` + name + `/v1","version":"v1"}}`
+	}
+	kinds := func(group, kinds string) string {
+		return `{"kind":"APIResourceList","apiVersion":"v1","groupVersion":"` + group + `/v1","resources":[` + kinds + `]}`
+	}
+	kind := func(plural, kind string) string {
+		return `{"name":"` + plural + `","namespaced":true,"kind":"` + kind + `","verbs":["list","watch"],"categories":["managed"]}`
+	}
+	with := answers{
+		"/apis":                       {200, `{"kind":"APIGroupList","apiVersion":"v1","groups":[` + group("clouds.example.com") + `,` + group("pkg.crossplane.io") + `]}`},
+		"/apis/clouds.example.com/v1": {200, kinds("clouds.example.com", kind("buckets", "Bucket")+","+kind("queues", "Queue"))},
+		"/apis/pkg.crossplane.io/v1":  {200, kinds("pkg.crossplane.io", `{"name":"functions","kind":"Function","verbs":["list","watch"]},{"name":"functionrevisions","kind":"FunctionRevision","verbs":["list","watch"]}`)},
+		"/apis/clouds.example.com/v1/buckets": {200, `{"kind":"BucketList","apiVersion":"clouds.example.com/v1","metadata":{"resourceVersion":"1"},"items":[
+			{"kind":"Bucket","apiVersion":"clouds.example.com/v1","metadata":{"name":"b","namespace":"n","uid":"b"},"spec":{"secret":"x","claimRef":{"name":"c"}}}]}`},
+	}
+	c := with.cluster(t)
+	if got := c.Sections(); !slices.Equal(got, []string{SectionManaged, SectionPackages}) {
+		t.Errorf("the sections are %v", got)
+	}
+	ctx, stop := context.WithCancel(t.Context())
+	states, ended := make(chan Objects), make(chan error, 1)
+	go func() { ended <- c.Objects(ctx, SectionManaged, states) }()
+	got := <-states
+	stop()
+	<-ended
+	if len(got.Others) != 1 || got.Others[0].GetName() != "b" || fmt.Sprint(got.Others[0].Object["spec"]) != "map[claimRef:map[name:c]]" {
+		t.Errorf("got %v", got.Others)
+	}
+	if text := strings.Join(got.Problems, "\n"); !strings.HasPrefix(text, "you are not allowed to list and watch queues.clouds.example.com in all namespaces, so these objects are not shown;") {
+		t.Errorf("got %s", text)
 	}
 }
 

@@ -58,7 +58,7 @@ func NewServer(o Options) *Server {
 		o.Now = time.Now
 	}
 	s := &Server{options: o, mux: http.NewServeMux(), sessions: &sessions{now: o.Now, all: map[string]*Session{}}}
-	for _, name := range []string{"", "app.js", "dom.js", "lists.js", "object.js", "graph.js", "vendor/preact.js", "style.css", "icon.svg"} {
+	for _, name := range []string{"", "app.js", "dom.js", "lists.js", "object.js", "graph.js", "lib/preact.js", "style.css", "icon.svg"} {
 		s.mux.HandleFunc("GET "+o.Base+name+exact(name), s.asset(name))
 	}
 	if o.LogIn != nil {

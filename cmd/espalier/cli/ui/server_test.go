@@ -145,6 +145,7 @@ func TestRefusedRequests(t *testing.T) {
 		"a form without origin":            {http.MethodPost, "logout", func(r *http.Request) { r.Header.Del("Origin") }, http.StatusForbidden},
 		"a write":                          {http.MethodPut, "api/overview", func(r *http.Request) { r.Header.Set("Origin", s.URL) }, http.StatusMethodNotAllowed},
 		"a file that is not an asset":      {http.MethodGet, "server.go", nil, http.StatusNotFound},
+		"a window that is none":            {http.MethodGet, "api/overview?window=7", nil, http.StatusBadRequest},
 		"a stream of somebody else":        {http.MethodPost, "api/window?stream=guess", nil, http.StatusNotFound},
 	}
 	for name, c := range cases {

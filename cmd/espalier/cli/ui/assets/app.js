@@ -1,5 +1,5 @@
 // The addresses of the pages, the search, and the session.
-import { html, render } from "./vendor/preact.js";
+import { html, render } from "./lib/preact.js";
 import { live, parse } from "./dom.js";
 import { Definition, Definitions, Instances, Overview, Program } from "./lists.js";
 import { ObjectPage } from "./object.js";

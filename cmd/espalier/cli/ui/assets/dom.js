@@ -1,5 +1,5 @@
 // What all pages share: texts, times, streams, and small components. All text is set as text, never as markup.
-import { html, useEffect, useRef, useState } from "./vendor/preact.js";
+import { html, useEffect, useRef, useState } from "./lib/preact.js";
 
 // parse reads JSON, and shows the characters that change the direction of what follows: with them, a text could look like another one.
 export function parse(json) {

@@ -1,5 +1,5 @@
 // The picture of a graph: boxes that one can choose, zoom and pan, and an outline of the same for narrow windows.
-import { html, useEffect, useLayoutEffect, useRef, useState } from "./vendor/preact.js";
+import { html, useEffect, useLayoutEffect, useRef, useState } from "./lib/preact.js";
 import { Badge } from "./dom.js";
 
 const least = 0.2, most = 2, readable = 0.62; // scales

@@ -1,5 +1,5 @@
 // The pages with tables: what is not ready, definitions, one definition with its instances, and the watches and queues.
-import { html, useEffect, useLayoutEffect, useRef, useState } from "./vendor/preact.js";
+import { html, useEffect, useLayoutEffect, useRef, useState } from "./lib/preact.js";
 import { Advice, Age, announce, Badge, Command, counted, href, nameOf, Notes, Problem, refOf, sentence, useStream } from "./dom.js";
 import { Graph } from "./graph.js";
 

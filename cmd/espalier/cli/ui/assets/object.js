@@ -1,5 +1,5 @@
 // The page of one object: its cause, the graph of what it contains, and the details of the chosen resource.
-import { html, useEffect, useState } from "./vendor/preact.js";
+import { html, useEffect, useState } from "./lib/preact.js";
 import { Advice, Age, announce, Badge, Command, counted, href, nameOf, Notes, Problem, refOf, useStream } from "./dom.js";
 import { Graph, Outline } from "./graph.js";
 
