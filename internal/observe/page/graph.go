@@ -21,6 +21,7 @@ import (
 const (
 	maxNodes = 250 // nodes that are drawn
 	maxItems = 6   // items of a collection that are drawn one by one
+	maxWhole = 60  // nodes of a graph that has no box for what is ready below an instance
 	maxLabel = 40  // characters of a line in a node
 	maxTitle = 22  // characters of the id of an item, which else has a number
 	maxTexts = 20  // further causes, blockers, waits, conditions, writes or fields of a node
@@ -117,6 +118,7 @@ func Instance(w observe.ClusterState, chosen Window, now time.Time) Document {
 	}
 	top := observe.Build(w, now)
 	b := &builder{state: w, now: now, nodes: map[string]builtNode{}, at: map[report.Object]string{}, compiled: map[types.NamespacedName]*graph.Graph{}, objects: objectsOf(w)}
+	b.isFolded = nodesIn(top) > maxWhole
 	root := b.add(top, "/", nil, "")
 	b.addChildren(top, root)
 	head := b.head(top)
@@ -153,6 +155,23 @@ type builder struct {
 	compiled map[types.NamespacedName]*graph.Graph
 	objects  map[types.UID]*unstructured.Unstructured
 	omitted  int
+	// isFolded is true for a graph with many nodes: nested instances in which everything is ready are one box each.
+	isFolded bool
+}
+
+// folds reports whether what is below a node is not drawn.
+func (b *builder) folds(n observe.Node) bool {
+	return b.isFolded && len(n.Children) > 0 && unreadyIn(n) == 0
+}
+
+func nodesIn(n observe.Node) int {
+	count := 1
+	for _, group := range groupsOf(n.Children) {
+		for _, child := range group[:min(len(group), maxItems+1)] {
+			count += nodesIn(child)
+		}
+	}
+	return count
 }
 
 // builtNode is a node of the graph with what its details come from.
@@ -267,7 +286,11 @@ func (b *builder) add(n observe.Node, id string, parent *unstructured.Unstructur
 		lines = append(lines, n.Name)
 		b.at[objectOf(n)] = id
 	}
-	return b.addBox(box{ID: id, Title: title, Lines: lines, Shape: shapeOf(n), Tone: toneOf(n, b.now)}, stateOf(n), n, parent, parentID)
+	shape, state := shapeOf(n), stateOf(n)
+	if id != "/" && b.folds(n) {
+		shape, state = diagram.Stacked, fmt.Sprintf("%s, with its %d resources", state, resourcesIn(n)-1)
+	}
+	return b.addBox(box{ID: id, Title: title, Lines: lines, Shape: shape, Tone: toneOf(n, b.now)}, state, n, parent, parentID)
 }
 
 func (b *builder) addBox(drawn box, state string, n observe.Node, parent *unstructured.Unstructured, parentID string) *leaf {
@@ -309,7 +332,9 @@ func (b *builder) addChildren(n observe.Node, at *leaf) {
 	below := at.children
 	b.addFlows(n, at, instance, groups)
 	for i, child := range shown {
-		b.addChildren(child, below[i])
+		if !b.folds(child) {
+			b.addChildren(child, below[i])
+		}
 	}
 }
 

@@ -206,6 +206,34 @@ func TestAListOfSeveralKinds(t *testing.T) {
 	}
 }
 
+// TestAGraphOfManyNodesFoldsWhatIsReady: of 30 nested instances with 3 children each, the one that is not ready is drawn with these.
+func TestAGraphOfManyNodesFoldsWhatIsReady(t *testing.T) {
+	w := observe.ClusterState{Root: instance(0, "False", "NotReady"), Children: map[string][]*unstructured.Unstructured{}}
+	child := func(o *unstructured.Unstructured, of, node string) {
+		labels := o.GetLabels()
+		labels["applyset.kubernetes.io/part-of"], labels["kro.run/node-id"] = of, node
+		o.SetLabels(labels)
+		w.Children[of] = append(w.Children[of], o)
+	}
+	for i := range 30 {
+		nested := instance(i+1, "True", "Ready")
+		if i == 17 {
+			nested = instance(i+1, "False", "NotReady")
+		}
+		child(nested, w.Root.GetName(), fmt.Sprintf("shop%02d", i))
+		for j := range 3 {
+			leaf := instance(100*(i+1)+j, "True", "Ready")
+			leaf.SetKind("Shelf")
+			child(leaf, nested.GetName(), fmt.Sprint("shelf", j))
+		}
+	}
+	d := page.Instance(w, page.Window{}, now)
+	text := documentText(t, d)
+	if n := strings.Count(text, "state: ready, with its 3 resources"); n != 29 || len(d.Items) != 1+30+3+1 || !strings.Contains(text, "resources: 121") || !strings.Contains(text, "causeAt: /shop17/") {
+		t.Errorf("%d are folded, of %d: %s", n, len(d.Items), text)
+	}
+}
+
 func TestEventsComeLatestFirst(t *testing.T) {
 	event := func(name, fields string) *unstructured.Unstructured {
 		return object(t, `{apiVersion: v1, kind: Event, metadata: {name: `+name+`, namespace: prod}, reason: `+name+`, `+fields+`}`)
