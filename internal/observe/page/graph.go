@@ -288,7 +288,7 @@ func (b *builder) add(n observe.Node, id string, parent *unstructured.Unstructur
 	}
 	shape, state := shapeOf(n), stateOf(n)
 	if id != "/" && b.folds(n) {
-		shape, state = diagram.Stacked, fmt.Sprintf("%s, with its %d resources", state, resourcesIn(n)-1)
+		shape, state = diagram.Stacked, fmt.Sprintf("%s, and all %d below", state, resourcesIn(n)-1)
 	}
 	return b.addBox(box{ID: id, Title: title, Lines: lines, Shape: shape, Tone: toneOf(n, b.now)}, state, n, parent, parentID)
 }

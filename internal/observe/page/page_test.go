@@ -229,7 +229,7 @@ func TestAGraphOfManyNodesFoldsWhatIsReady(t *testing.T) {
 	}
 	d := page.Instance(w, page.Window{}, now)
 	text := documentText(t, d)
-	if n := strings.Count(text, "state: ready, with its 3 resources"); n != 29 || len(d.Items) != 1+30+3+1 || !strings.Contains(text, "resources: 121") || !strings.Contains(text, "causeAt: /shop17/") {
+	if n := strings.Count(text, "state: ready, and all 3 below"); n != 29 || len(d.Items) != 1+30+3+1 || !strings.Contains(text, "resources: 121") || !strings.Contains(text, "causeAt: /shop17/") {
 		t.Errorf("%d are folded, of %d: %s", n, len(d.Items), text)
 	}
 }
