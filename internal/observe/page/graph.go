@@ -124,10 +124,10 @@ func Instance(w observe.ClusterState, chosen Window, now time.Time) Document {
 	head := b.head(top)
 	head.layout, head.Flows = placeTree(root), b.flows
 	items := make([]Item, 0, len(b.order)+1)
-	for _, leaf := range b.order {
-		n := b.nodes[leaf.id]
-		n.item.X, n.item.Y, n.item.Width, n.item.Height = leaf.x, leaf.y, boxWidth, boxHeight
-		items = append(items, Item{leaf.id, n.item})
+	for _, at := range b.order {
+		n := b.nodes[at.id]
+		n.item.X, n.item.Y, n.item.Width, n.item.Height = at.x, at.y, boxWidth, boxHeight
+		items = append(items, Item{at.id, n.item})
 	}
 	if _, known := b.nodes[chosen.Node]; !known {
 		chosen.Node = cmp.Or(head.CauseAt, "/")
@@ -149,7 +149,7 @@ type builder struct {
 	state    observe.ClusterState
 	now      time.Time
 	nodes    map[string]builtNode
-	order    []*leaf
+	order    []*treeNode
 	flows    []flow
 	at       map[report.Object]string
 	compiled map[types.NamespacedName]*graph.Graph
@@ -162,16 +162,6 @@ type builder struct {
 // folds reports whether what is below a node is not drawn.
 func (b *builder) folds(n observe.Node) bool {
 	return b.isFolded && len(n.Children) > 0 && unreadyIn(n) == 0
-}
-
-func nodesIn(n observe.Node) int {
-	count := 1
-	for _, group := range groupsOf(n.Children) {
-		for _, child := range group[:min(len(group), maxItems+1)] {
-			count += nodesIn(child)
-		}
-	}
-	return count
 }
 
 // builtNode is a node of the graph with what its details come from.
@@ -225,34 +215,6 @@ func (b *builder) head(top observe.Node) instanceHead {
 	return out
 }
 
-// resourcesIn counts the objects that can be read, and what is not ready, whether it exists or not.
-func resourcesIn(n observe.Node) int {
-	count := 0
-	if n.Exists && !n.Unseen || isUnready(n) {
-		count = 1
-	}
-	for _, child := range n.Children {
-		count += resourcesIn(child)
-	}
-	return count
-}
-
-// isUnready reports whether a resource is not ready; a value that is not known yet is no resource.
-func isUnready(n observe.Node) bool {
-	return !n.Variable && (n.Ready == observe.False || n.Ready == observe.Unknown || !n.Exists && !n.Skipped && (len(n.Waits) > 0 || n.Problem != nil))
-}
-
-func unreadyIn(n observe.Node) int {
-	count := 0
-	if isUnready(n) {
-		count = 1
-	}
-	for _, child := range n.Children {
-		count += unreadyIn(child)
-	}
-	return count
-}
-
 // definitionOf returns the compiled definition of an instance; nil if it is not known.
 func (b *builder) definitionOf(instance *unstructured.Unstructured) *graph.Graph {
 	if instance == nil {
@@ -271,7 +233,7 @@ func (b *builder) definitionOf(instance *unstructured.Unstructured) *graph.Graph
 }
 
 // add adds a node. Parent is the instance that it belongs to, with the node of that.
-func (b *builder) add(n observe.Node, id string, parent *unstructured.Unstructured, parentID string) *leaf {
+func (b *builder) add(n observe.Node, id string, parent *unstructured.Unstructured, parentID string) *treeNode {
 	title, lines := n.ID(), []string{}
 	if len(title) > maxTitle && n.Index != nil {
 		title = fmt.Sprintf("%s[%d]", n.Node, *n.Index) // the name is in the next line
@@ -293,20 +255,20 @@ func (b *builder) add(n observe.Node, id string, parent *unstructured.Unstructur
 	return b.addBox(box{ID: id, Title: title, Lines: lines, Shape: shape, Tone: toneOf(n, b.now)}, state, n, parent, parentID)
 }
 
-func (b *builder) addBox(drawn box, state string, n observe.Node, parent *unstructured.Unstructured, parentID string) *leaf {
+func (b *builder) addBox(drawn box, state string, n observe.Node, parent *unstructured.Unstructured, parentID string) *treeNode {
 	label := strings.Join(append(append([]string{drawn.Title}, drawn.Lines...), state), ", ")
 	drawn.Title = observe.Truncate(drawn.Title, maxLabel)
 	for i, line := range drawn.Lines {
 		drawn.Lines[i] = observe.Truncate(line, maxLabel)
 	}
-	at := &leaf{id: drawn.ID}
+	at := &treeNode{id: drawn.ID}
 	b.order = append(b.order, at)
 	b.nodes[drawn.ID] = builtNode{nodeItem{box: drawn, Label: label, State: observe.Truncate(state, maxRowCause), Parent: parentID}, n, parent}
 	return at
 }
 
 // addChildren adds what is below a node, and the flows of data between.
-func (b *builder) addChildren(n observe.Node, at *leaf) {
+func (b *builder) addChildren(n observe.Node, at *treeNode) {
 	instance := b.objects[n.UID]
 	groups := map[string][]string{}
 	var shown []observe.Node
@@ -365,7 +327,7 @@ func readyRank(n observe.Node) int {
 }
 
 // addRest adds one node for the further items of a collection.
-func (b *builder) addRest(rest []observe.Node, id, parentID string) *leaf {
+func (b *builder) addRest(rest []observe.Node, id, parentID string) *treeNode {
 	unready := 0
 	for _, n := range rest {
 		unready += 1 - readyRank(n)
@@ -378,7 +340,7 @@ func (b *builder) addRest(rest []observe.Node, id, parentID string) *leaf {
 }
 
 // addFlows adds the flows of data of the definition, with the objects of other owners that it reads.
-func (b *builder) addFlows(n observe.Node, at *leaf, instance *unstructured.Unstructured, groups map[string][]string) {
+func (b *builder) addFlows(n observe.Node, at *treeNode, instance *unstructured.Unstructured, groups map[string][]string) {
 	if !n.Instance {
 		return
 	}

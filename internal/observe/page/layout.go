@@ -15,10 +15,10 @@ const (
 	targetHigh  = 630
 )
 
-// leaf is a node of a tree that is placed: the resources below it are its children.
-type leaf struct {
+// treeNode is a node of a tree that is placed: the resources below it are its children.
+type treeNode struct {
 	id       string
-	children []*leaf
+	children []*treeNode
 	// isForeign is true for what is read and belongs to another owner: nothing contains it.
 	isForeign bool
 	x, y      int
@@ -43,7 +43,7 @@ type layout struct {
 }
 
 // placeTree places a tree. A frame has as many rows as still fit the window; if nothing fits, those that need the least reduction.
-func placeTree(root *leaf) layout {
+func placeTree(root *treeNode) layout {
 	best, least := 1, 0.0
 	for rows := 1; rows <= root.mostChildren(); rows++ {
 		l := layout{}
@@ -57,7 +57,7 @@ func placeTree(root *leaf) layout {
 	return out
 }
 
-func (n *leaf) mostChildren() int {
+func (n *treeNode) mostChildren() int {
 	most := len(n.children)
 	for _, c := range n.children {
 		most = max(most, c.mostChildren())
@@ -66,7 +66,7 @@ func (n *leaf) mostChildren() int {
 }
 
 // put places a tree with its upper left corner at a point, and returns its size.
-func (l *layout) put(n *leaf, x, y, rows int) (width, height int) {
+func (l *layout) put(n *treeNode, x, y, rows int) (width, height int) {
 	left, top := x+boxWidth+columnGap, y
 	var ends []int
 	grow := func(w, h int, isContained bool) {
@@ -75,7 +75,7 @@ func (l *layout) put(n *leaf, x, y, rows int) (width, height int) {
 		}
 		width, top = max(width, w), top+h+groupGap
 	}
-	var own, foreign, branches []*leaf
+	var own, foreign, branches []*treeNode
 	for _, c := range n.children {
 		switch {
 		case c.isForeign:
@@ -117,7 +117,7 @@ func (l *layout) put(n *leaf, x, y, rows int) (width, height int) {
 }
 
 // putFrame places nodes in a frame, column by column.
-func (l *layout) putFrame(all []*leaf, x, y, rows int, isForeign bool) (width, height int) {
+func (l *layout) putFrame(all []*treeNode, x, y, rows int, isForeign bool) (width, height int) {
 	columns := (len(all) + rows - 1) / rows
 	rows = (len(all) + columns - 1) / columns
 	for i, c := range all {

@@ -10,10 +10,10 @@ import (
 // TestTreesArePlacedWithoutOverlaps places random trees: no box overlaps another one, and no line leaves the gap behind an instance.
 func TestTreesArePlacedWithoutOverlaps(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
-		var all []*leaf
-		var grow func(depth int) *leaf
-		grow = func(depth int) *leaf {
-			n := &leaf{id: fmt.Sprint(len(all))}
+		var all []*treeNode
+		var grow func(depth int) *treeNode
+		grow = func(depth int) *treeNode {
+			n := &treeNode{id: fmt.Sprint(len(all))}
 			all = append(all, n)
 			for range rapid.IntRange(0, 9-3*depth).Draw(t, "children") {
 				child := grow(depth + 1)

@@ -82,3 +82,42 @@ func shapeOf(n observe.Node) diagram.Shape {
 	}
 	return diagram.Box
 }
+
+// resourcesIn counts the objects that can be read, and what is not ready, whether it exists or not.
+func resourcesIn(n observe.Node) int {
+	count := 0
+	if n.Exists && !n.Unseen || isUnready(n) {
+		count = 1
+	}
+	for _, child := range n.Children {
+		count += resourcesIn(child)
+	}
+	return count
+}
+
+// isUnready reports whether a resource is not ready; a value that is not known yet is no resource.
+func isUnready(n observe.Node) bool {
+	return !n.Variable && (n.Ready == observe.False || n.Ready == observe.Unknown || !n.Exists && !n.Skipped && (len(n.Waits) > 0 || n.Problem != nil))
+}
+
+func unreadyIn(n observe.Node) int {
+	count := 0
+	if isUnready(n) {
+		count = 1
+	}
+	for _, child := range n.Children {
+		count += unreadyIn(child)
+	}
+	return count
+}
+
+// nodesIn counts the boxes of a tree that is drawn whole.
+func nodesIn(n observe.Node) int {
+	count := 1
+	for _, group := range groupsOf(n.Children) {
+		for _, child := range group[:min(len(group), maxItems+1)] {
+			count += nodesIn(child)
+		}
+	}
+	return count
+}

@@ -1,5 +1,5 @@
-// Package ui serves the pages of `espalier ui`: plain HTML, CSS and ES modules, embedded in the program, and streams of server-sent
-// events. What they show is computed by internal/observe/page; this package reads for the viewer, and only with the viewer's own
+// Package ui serves the pages of `espalier ui`: HTML, CSS and ES modules, embedded in the program with Preact, and streams of
+// server-sent events. What they show is computed by internal/observe/page; this package reads for the viewer, and only with the viewer's own
 // permissions. Nothing is written.
 // See docs/design/0017-what-the-program-shows.md.
 //

@@ -71,7 +71,7 @@ func sectionOf(k metav1.APIResource) string {
 // Definitions implements Cluster.
 func (r *viewer) Definitions(ctx context.Context, states chan<- Definitions) error {
 	return r.overview(ctx, true, func(o *overview) (done bool, err error) {
-		o.begin()
+		o.reset()
 		definitions, ready := o.readDefinitions()
 		if !ready {
 			return false, nil
@@ -79,7 +79,7 @@ func (r *viewer) Definitions(ctx context.Context, states chan<- Definitions) err
 		for i, f := range definitions {
 			definitions[i].Counts = o.count(ctx, f.Kinds)
 		}
-		o.end("so these instances are not counted; if you are allowed to in one namespace, choose the definition and name the namespace")
+		o.finish("so these instances are not counted; if you are allowed to in one namespace, choose the definition and name the namespace")
 		return false, reader.Send(ctx, states, Definitions{All: definitions, Problems: o.problems})
 	})
 }
@@ -87,7 +87,7 @@ func (r *viewer) Definitions(ctx context.Context, states chan<- Definitions) err
 // Objects implements Cluster.
 func (r *viewer) Objects(ctx context.Context, section string, states chan<- Objects) error {
 	return r.overview(ctx, section == "", func(o *overview) (done bool, err error) {
-		o.begin()
+		o.reset()
 		definitions, ready := o.readDefinitions()
 		if !ready {
 			return false, nil
@@ -111,7 +111,7 @@ func (r *viewer) Objects(ctx context.Context, section string, states chan<- Obje
 		if !ready {
 			return false, nil
 		}
-		o.end("so these objects are not shown; if you are allowed to in one namespace, choose the definition and name the namespace")
+		o.finish("so these objects are not shown; if you are allowed to in one namespace, choose the definition and name the namespace")
 		state.Problems = o.problems
 		return false, reader.Send(ctx, states, state)
 	})
@@ -206,9 +206,9 @@ func (o *overview) watchDefinitions(ctx context.Context) error {
 	return nil
 }
 
-// begin begins a state, and end ends it: kinds that it did not ask for are no longer watched. Unread says what follows where the
+// reset begins a state, and finish ends it: kinds that it did not ask for are no longer watched. Unread says what follows where the
 // objects of a kind cannot be read.
-func (o *overview) begin() {
+func (o *overview) reset() {
 	o.wanted, o.problems, o.isForbidden = map[schema.GroupKind]bool{}, nil, false
 	if o.due.Swap(false) {
 		o.Kinds.Refresh()
@@ -227,7 +227,7 @@ func (o *overview) begin() {
 	}
 }
 
-func (o *overview) end(unread string) {
+func (o *overview) finish(unread string) {
 	missing := 0
 	for gk := range o.wanted {
 		if _, isServed := o.served[gk]; !isServed {

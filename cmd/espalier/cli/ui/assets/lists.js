@@ -85,7 +85,7 @@ export function Overview({ query, title }) {
     ${problems.length ? html`<${KindForm} />` : null}
     ${h && !section ? html`<div class="tools">
       ${(h.kinds || []).filter((k) => k.unready).slice(0, 12).map((k) => html`<a class=${"chip " + (k.action ? "bad" : "progress")} href=${"#/?" + new URLSearchParams({ q: (k.kind + "." + k.group).toLowerCase() })}>${k.kind} <b>${k.unready}</b></a>`)}
-      ${q ? html`<a href="#/">Show what is not ready</a>` : html`<label><input type="checkbox" checked=${all} onChange=${(e) => setAll(e.target.checked)} /> also what is ready</label>`}</div>` : null}
+      ${q ? html`<a href="#/">Show what is not ready</a>` : html`<label><input type="checkbox" checked=${all} onChange=${(e) => setAll(e.target.checked)} /> include what is ready</label>`}</div>` : null}
     ${h && s.order.length ? html`<${Table} caption=${title || "Objects, the worst first"} columns=${["Object", "State", "Cause", "Age"]} state=${s} row=${objectRow(true)} /><${Pager} head=${h} label="objects" move=${setOffset} />` : null}
     ${h && h.kinds && (all || section) ? html`<h2>Kinds</h2><ul class="kinds">${h.kinds.map((k) => html`<li><a href=${href("instances", { group: k.group, kind: k.kind })}>${k.kind}</a> <span class="minor">${k.group}</span> ${k.unready ? html`<${Badge} tone=${k.action ? "bad" : "progress"} text=${k.unready + " of " + k.total + " not ready"} />` : html`<span class="minor">${k.total} ready</span>`}</li>`)}</ul>` : null}`;
 }
@@ -208,7 +208,7 @@ function Schema({ fields, version }) {
   const part = (title, list) => list.length ? html`<h3>${title}</h3><div class="scroll schema" tabindex="0" role="region" aria-label=${title}><table><caption class="unseen">${title}</caption>
     <thead><tr>${["Field", "Type", "Default", "What it is"].map((c) => html`<th scope="col">${c}</th>`)}</tr></thead>
     <tbody>${list.map((f) => html`<tr><th scope="row"><code>${f.path}</code>${f.required ? html`<span class="minor">required</span>` : null}</th><td data-label="Type">${f.type}</td><td data-label="Default">${f.default ? html`<code>${f.default}</code>` : null}</td><td data-label="What it is">${f.description}${(f.limits || []).map((l) => html`<span class="minor">${l}</span>`)}</td></tr>`)}</tbody></table></div>` : null;
-  return html`<section aria-label="Schema"><h2>Schema <span class="minor">${version}</span></h2>${part("What users set", fields.filter((f) => !f.status))}${part("What the status tells", fields.filter((f) => f.status))}</section>`;
+  return html`<section aria-label="Schema"><h2>Schema <span class="minor">${version}</span></h2>${part("What users set", fields.filter((f) => !f.status))}${part("What the status reports", fields.filter((f) => f.status))}</section>`;
 }
 
 export function Program() {
