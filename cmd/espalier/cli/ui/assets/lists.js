@@ -173,11 +173,11 @@ export function Definition({ query }) {
   return html`${heading}
     <p class="summary"><${Badge} tone=${h.tone} text=${h.ready === "True" ? "ready" : "not ready"} />${h.revision ? ` serves revision ${h.revision}` + (h.latest > h.revision ? `; the newest is ${h.latest}` : "") : ""}${h.created ? html` · created <${Age} of=${h.created} /> ago` : null}</p>
     <${Problem} text=${s.problem} />
-    ${h.cause ? html`<p class="cause-main bad">${h.cause}</p>` : null}<${Advice} list=${h.advice} />
+    ${h.cause ? html`<p class=${"cause-main " + h.tone}>${h.cause}</p>` : null}<${Advice} list=${h.advice} />
     <${Rollout} r=${h.rollout} waves=${h.waves} />
     ${h.kinds.map((k) => html`<${InstanceList} key=${k.kind + k.group} kind=${k} namespace=${query.kind === "ResourceGroup" ? query.namespace : ""} />`)}
     ${h.picture ? html`<section aria-label="Graph"><h2>Graph</h2><p class="minor">An arrow leads from a resource to those that read it.</p>
-      <${Graph} label="Graph of the definition: an arrow leads from a resource to those that read it" head=${h.picture} nodes=${h.picture.nodes.map((n) => ({ ...n, label: [n.title, ...n.lines].join(", ") }))} /></section>` : null}
+      <${Graph} label="Graph of the definition: an arrow leads from a resource to those that read it" head=${h.picture} at=${h.picture.nodes[0].id} nodes=${h.picture.nodes.map((n) => ({ ...n, label: [n.title, ...n.lines].join(", ") }))} /></section>` : null}
     <${Schema} fields=${h.fields} version=${h.version} />
     <section aria-label="Revisions" hidden=${!s.order.length && !h.revisionsProblem}><h2>Revisions</h2><${Notes} list=${h.revisionsProblem ? [h.revisionsProblem] : []} />
       ${s.order.length ? html`<${Table} caption="Revisions, the newest first" columns=${["Revision", "State", "Age", "To return to it"]} state=${s} row=${revisionRow} />` : null}</section>
@@ -196,7 +196,7 @@ function Rollout({ r, waves }) {
   if (!r) return null;
   const isOver = r.phase === "Complete";
   return html`<section class="box" aria-label="Rollout"><h2>Rollout</h2>
-    <p>${isOver ? `Revision ${r.revision} has reached all ${r.total} instances.` : sentence(rolloutText(r))} ${isOver ? null : html`Started <${Age} of=${r.started} /> ago.`}${r.pinned ? ` ${r.pinned} keep a revision of their own.` : ""}</p>
+    <p>${isOver ? `Revision ${r.revision} has reached ${counted(r.total, "instance")}: all of them.` : sentence(rolloutText(r))} ${isOver ? null : html`Started <${Age} of=${r.started} /> ago.`}${r.pinned ? ` ${r.pinned} keep a revision of their own.` : ""}</p>
     ${waves ? html`<ol class="waves">${waves.map((w, i) => html`<li class=${w.state}>Wave ${i + 1}: ${w.instances} <${Badge} tone=${waveTones[w.state]} text=${waveWords[w.state]} /></li>`)}</ol>` : null}
     ${isOver ? null : html`<p><${Bar} done=${r.updated} total=${r.total} label="Instances updated" /> ${r.updated} of ${r.total} updated</p><p><${Bar} done=${r.ready} total=${r.total} label="Instances ready" /> ${r.ready} of ${r.total} ready</p>`}
     ${r.message ? html`<p>${r.message}</p>` : null}
