@@ -103,10 +103,10 @@ func wavesOf(definition *unstructured.Unstructured, r *Rollout) []wave {
 			text += " of " + metav1.FormatLabelSelector(w.Selector)
 		}
 		state := "next"
-		switch number := int32(i) + 1; { //nolint:gosec // a definition has 20 waves at most
-		case number < r.Wave, r.Phase == v1alpha1.RolloutComplete:
+		switch current := int(r.Wave); {
+		case i+1 < current, r.Phase == v1alpha1.RolloutComplete:
 			state = "done"
-		case number == r.Wave:
+		case i+1 == current:
 			state = "current"
 		}
 		out = append(out, wave{text, state})
