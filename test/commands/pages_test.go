@@ -9,9 +9,12 @@ import (
 	"testing"
 )
 
-// using runs what the README and the page about deletion show of a definition and its instances.
+// using runs what the README and the pages about the first steps and about deletion show of a definition and its instances.
 func using(t *testing.T, s *shell) {
-	p, tree, deletion := page(t, "README.md"), s.help(t, "tree"), page(t, "docs/deletion.md")
+	readme := page(t, "README.md")
+	s.run(t, readme, readme.block(t, "metadata: {name: team}"), done, "team.kro.run/blue condition met", "Team default blue True Ready", "├─ Bucket default blue True", "└─ ConfigMap default blue True")
+	s.do(t, "kubectl delete team blue && kubectl delete rgd team")
+	p, tree, deletion := page(t, "docs/getting-started.md"), s.help(t, "tree"), page(t, "docs/deletion.md")
 	s.run(t, p, "kubectl apply -f examples/eks-with-vpc/1-vpc.yaml", done)
 	s.run(t, p, "kubectl wait --for=condition=Ready rgd/vpc", done)
 	s.run(t, p, "kubectl get rgd", done, "vpc v1alpha1 Vpc Active True")

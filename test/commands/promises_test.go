@@ -83,7 +83,7 @@ func promises(t *testing.T, s *shell) {
 	s.run(t, p, "kubectl get bindings.espalier.dev", done, "Bound")
 
 	s.run(t, s.help(t, "delete"), "espalier delete eksclusterwithvpc demo --watch", done, "demo")
-	s.run(t, page(t, "README.md"), "kubectl get networks,subnets", done, "No resources found")
+	s.run(t, page(t, "docs/getting-started.md"), "kubectl get networks,subnets", done, "No resources found")
 	running.interrupt()
 	running.wait(t, done)
 }

@@ -113,6 +113,18 @@ func (x text) shows(t *testing.T, line string) {
 	}
 }
 
+// block is the block of commands that contains something.
+func (x text) block(t *testing.T, contains string) string {
+	t.Helper()
+	for i, block := range strings.Split(x.content, "```") {
+		if _, commands, isShell := strings.Cut(block, "sh\n"); i%2 == 1 && isShell && strings.Contains(block, contains) {
+			return strings.TrimSpace(commands)
+		}
+	}
+	t.Fatalf("%s has no block with %q", x.place, contains)
+	return ""
+}
+
 // run runs a command that a text shows. The command must end with an exit code, and print texts; how many spaces are
 // between their words does not matter.
 func (s *shell) run(t *testing.T, of text, line string, code int, prints ...string) string {
