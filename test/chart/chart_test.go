@@ -53,6 +53,14 @@ func renderIn(t *testing.T, namespace string, settings ...string) []*unstructure
 	return all
 }
 
+// strict is settings for OpenShift, behind a proxy, with webhooks on the network of the nodes.
+var strict = []string{
+	"commonLabels.cost=platform", "podSecurityContext.runAsUser=null", "podSecurityContext.runAsGroup=null", "podSecurityContext.fsGroup=null",
+	"securityContext.privileged=null", "extraEnv[0].name=HTTPS_PROXY", "extraEnv[0].value=http://proxy:3128", "extraVolumes[0].name=authorities",
+	"extraVolumes[0].configMap.name=authorities", "extraVolumeMounts[0].name=authorities", "extraVolumeMounts[0].mountPath=/authorities", "hostNetwork=true",
+	"dnsPolicy=ClusterFirstWithHostNet", "providers.postgresql.enabled=true", "providers.aws.enabled=true", "metrics.certificateSecret=metrics",
+}
+
 // matrix is settings that change what is rendered.
 var matrix = map[string][]string{
 	"Defaults":               nil,
@@ -66,6 +74,7 @@ var matrix = map[string][]string{
 	"Impersonation":          {"priorityAndFairness.serviceAccounts[0].namespace=default", "priorityAndFairness.serviceAccounts[0].names={*}", "priorityAndFairness.borrowingLimitPercent=100", "rbac.impersonate[0].namespace=default", "rbac.impersonate[0].names={espalier,builder}", "rbac.composed[0].apiGroups={apps}", "rbac.composed[0].resources={deployments}", "rbac.composed[0].verbs={get,list,watch,create,patch,delete}"},
 	"A digest":               {"image.repository=registry.example.com/espalier", "image.digest=sha256:" + strings.Repeat("0", 64), "image.pullSecrets={registry}"},
 	"Limited networks":       {"networkPolicy.webhookFrom[0].ipBlock.cidr=10.0.0.0/28", "networkPolicy.metricsFrom[0].namespaceSelector.matchLabels.team=monitoring", "ui.enabled=true", "networkPolicy.uiFrom[0].ipBlock.cidr=10.1.0.0/16", "networkPolicy.egress[0].ports[0].port=443"},
+	"A cluster with rules":   strict,
 	"Pods":                   {"nodeSelector.disk=ssd", "tolerations[0].key=control", "tolerations[0].operator=Exists", "affinity.nodeAffinity.preferredDuringSchedulingIgnoredDuringExecution[0].weight=1", "affinity.nodeAffinity.preferredDuringSchedulingIgnoredDuringExecution[0].preference.matchExpressions[0].key=zone", "affinity.nodeAffinity.preferredDuringSchedulingIgnoredDuringExecution[0].preference.matchExpressions[0].operator=Exists", "podLabels.team=platform", "podAnnotations.note=text", "controllers.extraArgs={--require-service-account=false}", "controllers.configuration.instanceLimits.objects=10000", "topologySpreadConstraints[0].maxSkew=2", "topologySpreadConstraints[0].topologyKey=zone", "topologySpreadConstraints[0].whenUnsatisfiable=DoNotSchedule"},
 }
 
@@ -140,6 +149,45 @@ func TestValuesAreChecked(t *testing.T) {
 				t.Errorf("got %v", err)
 			}
 		})
+	}
+}
+
+// TestEveryPodFollowsTheRulesOfTheCluster renders what concerns all pods, those of providers too.
+func TestEveryPodFollowsTheRulesOfTheCluster(t *testing.T) {
+	pods := 0
+	for _, o := range render(t, strict...) {
+		if o.GetLabels()["cost"] != "platform" {
+			t.Errorf("%s %s lacks the label", o.GetKind(), o.GetName())
+		}
+		if o.GetKind() != "Deployment" {
+			continue
+		}
+		pods++
+		var d appsv1.Deployment
+		if err := runtime.DefaultUnstructuredConverter.FromUnstructured(o.Object, &d); err != nil {
+			t.Fatal(err)
+		}
+		spec := d.Spec.Template.Spec
+		c := spec.Containers[0]
+		if s := spec.SecurityContext; s.RunAsUser != nil || s.RunAsGroup != nil || s.FSGroup != nil || !*s.RunAsNonRoot {
+			t.Errorf("%s: the security context is %+v", d.Name, s)
+		}
+		if s := c.SecurityContext; s.Privileged != nil || !*s.ReadOnlyRootFilesystem {
+			t.Errorf("%s: the security context of the container is %+v", d.Name, s)
+		}
+		if !spec.HostNetwork || spec.DNSPolicy != corev1.DNSClusterFirstWithHostNet {
+			t.Errorf("%s: host network %t, DNS %s", d.Name, spec.HostNetwork, spec.DNSPolicy)
+		}
+		if !slices.ContainsFunc(c.Env, func(e corev1.EnvVar) bool { return e.Name == "HTTPS_PROXY" && e.Value == "http://proxy:3128" }) {
+			t.Errorf("%s: the variables are %v", d.Name, c.Env)
+		}
+		if !slices.ContainsFunc(spec.Volumes, func(v corev1.Volume) bool { return v.Name == "authorities" && v.ConfigMap != nil }) ||
+			!slices.ContainsFunc(c.VolumeMounts, func(m corev1.VolumeMount) bool { return m.Name == "authorities" && m.MountPath == "/authorities" }) {
+			t.Errorf("%s: the volumes are %v at %v", d.Name, spec.Volumes, c.VolumeMounts)
+		}
+	}
+	if pods != 3 {
+		t.Errorf("there are %d Deployments", pods)
 	}
 }
 

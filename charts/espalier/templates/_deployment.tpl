@@ -137,6 +137,9 @@ spec:
               value: {{ printf "/certificates/tracing/%s" .ca.key | quote }}
             {{- end }}
             {{- end }}
+            {{- with .Values.extraEnv }}
+            {{- toYaml . | nindent 12 }}
+            {{- end }}
           ports:
             - {name: probes, containerPort: 8081}
             {{- if .Values.metrics.enabled }}
@@ -150,7 +153,7 @@ spec:
             {{- end }}
           {{- include "espalier.probes" . | nindent 10 }}
           securityContext:
-            {{- include "espalier.containerSecurity" . | nindent 12 }}
+            {{- toYaml .Values.securityContext | nindent 12 }}
           resources:
             {{- toYaml .Values.resources | nindent 12 }}
           volumeMounts:
@@ -170,6 +173,9 @@ spec:
             {{- end }}
             {{- if and .Values.tracing.endpoint .Values.tracing.ca.configMap }}
             - {name: tracing-ca, mountPath: /certificates/tracing, readOnly: true}
+            {{- end }}
+            {{- with .Values.extraVolumeMounts }}
+            {{- toYaml . | nindent 12 }}
             {{- end }}
       volumes:
         # The socket of 'espalier watches'.
@@ -196,5 +202,8 @@ spec:
         {{- if and .Values.tracing.endpoint .Values.tracing.ca.configMap }}
         - name: tracing-ca
           configMap: {name: {{ .Values.tracing.ca.configMap | quote }}}
+        {{- end }}
+        {{- with .Values.extraVolumes }}
+        {{- toYaml . | nindent 8 }}
         {{- end }}
 {{- end -}}

@@ -23,6 +23,9 @@ app.kubernetes.io/version: {{ include "espalier.labelValue" (.Values.image.tag |
 app.kubernetes.io/part-of: espalier
 app.kubernetes.io/managed-by: {{ .Release.Service }}
 helm.sh/chart: {{ include "espalier.labelValue" (printf "%s-%s" .Chart.Name .Chart.Version) | quote }}
+{{- with .Values.commonLabels }}
+{{ toYaml . }}
+{{- end }}
 {{- end -}}
 
 {{/* The labels by which the pods of a component are selected: (list . "controllers"). They are immutable, and so independent of the
@@ -72,16 +75,6 @@ app.kubernetes.io/component: {{ index . 1 }}
 {{- end -}}
 {{- end -}}
 
-{{/* The security context of all containers. */}}
-{{- define "espalier.containerSecurity" -}}
-allowPrivilegeEscalation: false
-capabilities:
-  drop: [ALL]
-privileged: false
-readOnlyRootFilesystem: true
-runAsNonRoot: true
-{{- end -}}
-
 {{/* What the pods of all components have in common: (list . "controllers"). */}}
 {{- define "espalier.pod" -}}
 {{- $root := index . 0 -}}
@@ -95,12 +88,13 @@ imagePullSecrets:
 priorityClassName: {{ . | quote }}
 {{- end }}
 securityContext:
-  runAsNonRoot: true
-  runAsUser: 65532
-  runAsGroup: 65532
-  fsGroup: 65532
-  seccompProfile:
-    type: RuntimeDefault
+  {{- toYaml $root.Values.podSecurityContext | nindent 2 }}
+{{- if $root.Values.hostNetwork }}
+hostNetwork: true
+{{- end }}
+{{- with $root.Values.dnsPolicy }}
+dnsPolicy: {{ . }}
+{{- end }}
 enableServiceLinks: false
 terminationGracePeriodSeconds: 30
 topologySpreadConstraints:

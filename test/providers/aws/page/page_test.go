@@ -323,7 +323,7 @@ func (r *reader) check(t *testing.T, span string) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		if !strings.Contains(string(makefile), "\n"+words[1]+":") {
+		if !regexp.MustCompile(`(?m)^([^:#\t]* )?` + regexp.QuoteMeta(words[1]) + `( [^:]*)?:`).Match(makefile) {
 			t.Errorf("%s: there is no target of %s", page, span)
 		}
 	}
