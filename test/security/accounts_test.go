@@ -110,7 +110,7 @@ spec:
   schema: {apiVersion: v1alpha1, kind: Site, group: $GROUP}
   resources: [{id: page, template: {apiVersion: v1, kind: ConfigMap, metadata: {name: "${schema.metadata.name}"}}}]
 `)
-	s.Await(t, suite.RGD, "", s.Name("site"), suite.HasCondition("GraphAccepted", "False", "InvalidResourceGraph", "spec.serviceAccount: is required (--require-service-account)"))
+	s.Await(t, suite.RGD, "", s.Name("site"), suite.HasCondition("GraphAccepted", "False", "InvalidResourceGraph", "spec.serviceAccount: is required (--require-service-account"))
 }
 
 // awaitPolicies waits until the API server evaluates the policies, a moment after they are
