@@ -12,6 +12,7 @@ import (
 	"github.com/espalier-dev/espalier/internal/diag"
 	"github.com/espalier-dev/espalier/internal/instance/plan"
 	"github.com/espalier-dev/espalier/internal/instance/report"
+	"github.com/espalier-dev/espalier/internal/kube/rbac"
 )
 
 // name is the node's object or, without one, its id and the instance that it belongs to.
@@ -161,7 +162,7 @@ func correctionAdvice(instance Node) []string {
 // grantAdvice says how the permission comes that an instance or a definition lacks: 'espalier rbac' knows graph definitions only.
 func grantAdvice(of Node) string {
 	if of.definition.Kind == "Composition" || of.Kind == apiextensions.DefinitionKind {
-		return `grant the controllers the missing permission, for example by a ClusterRole with the label rbac.espalier.dev/aggregate-to-controllers: "true"`
+		return `grant the controllers the missing permission, for example by a ClusterRole with the label ` + rbac.AggregateToControllersLabel + `: "true"`
 	}
 	return "grant the missing permission; 'espalier rbac' prints the roles that a definition needs"
 }

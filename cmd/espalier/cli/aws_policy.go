@@ -17,6 +17,7 @@ import (
 	"sigs.k8s.io/yaml"
 
 	"github.com/espalier-dev/espalier/internal/diag"
+	"github.com/espalier-dev/espalier/internal/kube/rbac"
 	"github.com/espalier-dev/espalier/providers/aws/catalog"
 	"github.com/espalier-dev/espalier/providers/aws/naming"
 	"github.com/espalier-dev/espalier/providers/aws/policy"
@@ -194,7 +195,7 @@ var audiences = map[string]audience{
 		[]string{"finalizers", "status"}, anywhere},
 	"tenant": {"espalier-aws-types-tenant", "rbac.espalier.dev/aggregate-to-tenant",
 		[]string{"create", "delete", "deletecollection", "get", "list", "patch", "update", "watch"}, nil, inNamespaces},
-	"composer": {"espalier-aws-types-composer", "rbac.espalier.dev/aggregate-to-controllers",
+	"composer": {"espalier-aws-types-composer", rbac.AggregateToControllersLabel,
 		[]string{"create", "delete", "get", "list", "patch", "update", "watch"}, nil, anywhere},
 	"viewer": {"espalier-aws-types-viewer", "rbac.authorization.k8s.io/aggregate-to-view", []string{"get", "list", "watch"}, nil, inNamespaces},
 }

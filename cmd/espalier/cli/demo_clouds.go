@@ -56,7 +56,7 @@ func (s *sandboxDemo) scale(ctx context.Context, d *demo) (string, error) {
 	}
 	begun := time.Now()
 	var took time.Duration
-	d.printLine("$ kubectl get %s %s --watch \\\n    -o custom-columns=NODES:.status.nodes", demoKind, demoName)
+	d.printLine("$ kubectl get %s %s --watch --no-headers \\\n    -o custom-columns=NODES:.status.nodes", demoKind, demoName)
 	err := d.watch(ctx, io.Discard, demoKind, demoName, func(w observe.ClusterState) bool {
 		if w.Root == nil {
 			return false

@@ -143,7 +143,7 @@ func (d *demo) overwrite(ctx context.Context) (string, error) {
 	if err := d.patch(ctx, schema.GroupKind{Group: v1alpha1.GroupVersion.Group, Kind: "EksCluster"}, types.MergePatchType, patch); err != nil {
 		return "", err
 	}
-	d.printLine("$ kubectl events --for %s/%s", demoKind, demoName)
+	d.printLine("$ kubectl get events --field-selector=reason=DriftCorrected \\\n    -o jsonpath='{.items[0].message}'")
 	events := d.cluster.Client.Resource(schema.GroupVersionResource{Version: "v1", Resource: "events"}).Namespace(metav1.NamespaceDefault)
 	for {
 		found, err := events.List(ctx, metav1.ListOptions{FieldSelector: "reason=DriftCorrected"})
@@ -152,7 +152,7 @@ func (d *demo) overwrite(ctx context.Context) (string, error) {
 		}
 		if len(found.Items) > 0 {
 			message, _, _ := unstructured.NestedString(found.Items[0].Object, "message")
-			fmt.Fprintf(prose(d.cmd.OutOrStdout()), "DriftCorrected: %s\n", message)
+			fmt.Fprintf(prose(d.cmd.OutOrStdout()), "%s\n", message)
 			return fmt.Sprintf("corrected within %d ms", time.Since(begun).Milliseconds()), nil
 		}
 		if !pause(ctx, 20*time.Millisecond) {

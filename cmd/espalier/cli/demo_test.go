@@ -40,7 +40,7 @@ func TestDemo(t *testing.T) {
 		"WaitingForField: vpc.status.privateSubnet1ID",
 		"done: in the top's status after ",
 		"EksClusterWithVpc default/demo is gone",
-		"DriftCorrected: spec.nodes of EksCluster default/demo was changed by kubectl-patch and is corrected",
+		"spec.nodes of EksCluster default/demo was changed by kubectl-patch and is corrected",
 		"Network default/demo is not gone: held by finalizer example.com/backup, added by kubectl-patch",
 		"done: all 8 objects are gone ",
 		"export KUBECONFIG=" + data,

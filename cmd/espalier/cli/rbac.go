@@ -54,9 +54,10 @@ func newRBAC() *cobra.Command {
 			"For a ResourceGroup the service account gets Roles and RoleBindings: in the namespace of\n" +
 			"the ResourceGroup, in those that its templates name, and in those of --instance-namespace.\n" +
 			"A ClusterRole has only what is not in a namespace, or selected from all.\n\n" +
-			"For a CompositeResourceDefinition, or for files with some and with Compositions, it\n" +
-			"prints one ClusterRole, whose label adds it to what the controllers may do: that\n" +
-			"composites are reconciled, and what the built-in functions compose.\n\n" +
+			"For a CompositeResourceDefinition, or for files with CompositeResourceDefinitions and\n" +
+			"Compositions, it prints a ClusterRole with the permissions that the controllers need\n" +
+			"for the composites, and for what the built-in functions compose. By its label, the\n" +
+			"cluster aggregates it to the controllers' own role.\n\n" +
 			"With --controllers it prints what the controllers need in every cluster, before there\n" +
 			"is any definition. --serviceaccount or --user names the account of the controllers; for\n" +
 			"a definition it is otherwise read from the ClusterRoleBinding " + rbac.ControllersRole + ".\n\n" +
@@ -112,7 +113,7 @@ func printRBAC(cmd *cobra.Command, flags rbacFlags, args []string) error {
 	return nil
 }
 
-// noteUnbound says that there is no binding for controllers whose account is not known.
+// noteUnbound prints that there is no binding for controllers without a known account.
 func noteUnbound(cmd *cobra.Command, controllers []rbacv1.Subject) {
 	if len(controllers) == 0 {
 		fmt.Fprintln(prose(cmd.ErrOrStderr()), "espalier: printed no binding for the controllers, because their account is unknown; set --serviceaccount NAMESPACE:NAME or --user NAME")
@@ -186,8 +187,9 @@ func namedDefinition(cmd *cobra.Command, flags rbacFlags, cluster *reader.Cluste
 	if flags.file == "" {
 		d, err := definitionNamed(cmd.Context(), cluster, flags.namespace, args[0])
 		if flags.namespace == "" && (apierrors.IsNotFound(err) || meta.IsNoMatchError(err)) {
-			if composed, err := composingNamed(cmd.Context(), cluster, args[0]); err == nil {
-				return nil, composed, nil
+			composed, ofComposites := composingNamed(cmd.Context(), cluster, args[0])
+			if ofComposites == nil || !apierrors.IsNotFound(ofComposites) && !meta.IsNoMatchError(ofComposites) {
+				return nil, composed, ofComposites
 			}
 		}
 		return d, nil, err

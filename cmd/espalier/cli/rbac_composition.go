@@ -10,6 +10,7 @@ import (
 	rbacv1 "k8s.io/api/rbac/v1"
 	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 
@@ -23,12 +24,7 @@ import (
 	"github.com/espalier-dev/espalier/internal/program/functions"
 )
 
-var (
-	compositeDefinitionKind = schema.GroupKind{Group: apiextensions.Group, Kind: v1.DefinitionKind}
-	compositionKind         = schema.GroupKind{Group: apiextensions.Group, Kind: v1.CompositionKind}
-)
-
-// composing are CompositeResourceDefinitions and Compositions whose resources the controllers compose.
+// composing are CompositeResourceDefinitions with their Compositions.
 type composing struct {
 	name         string // of the first
 	definitions  []*v1.CompositeResourceDefinition
@@ -38,7 +34,7 @@ type composing struct {
 // composingIn returns what is in files of a name, which must be valid; nil if they have neither.
 func composingIn(name string, files []*workspace.File, served func(schema.GroupVersionKind) (object.KindInfo, bool)) (*composing, error) {
 	w := workspace.New(files, workspace.Options{Version: Version(), Kinds: served})
-	documents := w.Documents(compositeDefinitionKind, compositionKind)
+	documents := w.Documents(workspace.CompositeDefinitionKind, workspace.CompositionKind)
 	if len(documents) == 0 {
 		return nil, nil
 	}
@@ -111,15 +107,14 @@ func (c *composing) role(served func(schema.GroupVersionKind) (string, error)) (
 			add(group, plural+part, "get", "list", "watch", "patch", "update")
 		}
 	}
+	secrets := false // with connection details
 	for _, x := range c.definitions {
 		reconciled(x.Spec.Group, x.Spec.Names.Plural)
 		if x.Spec.ClaimNames != nil {
 			add(x.Spec.Group, x.Spec.Names.Plural, "create", "delete")
 			reconciled(x.Spec.Group, x.Spec.ClaimNames.Plural)
 		}
-		if x.Spec.ClaimNames != nil || len(x.Spec.ConnectionSecretKeys) > 0 {
-			add("", "secrets", "get", "list", "watch", "create", "patch", "delete")
-		}
+		secrets = secrets || x.Spec.ClaimNames != nil || x.Spec.Scope == v1.LegacyClusterScope
 	}
 	for _, composition := range c.compositions {
 		for _, step := range composition.Spec.Pipeline {
@@ -129,6 +124,7 @@ func (c *composing) role(served func(schema.GroupVersionKind) (string, error)) (
 				continue
 			}
 			input, _ := xrd.InputOf(step)
+			secrets = secrets || hasConnectionDetails(input)
 			for _, t := range functions.Templates(name, input) {
 				apiVersion, _ := t.Object["apiVersion"].(string)
 				kind, _ := t.Object["kind"].(string)
@@ -148,12 +144,26 @@ func (c *composing) role(served func(schema.GroupVersionKind) (string, error)) (
 			}
 		}
 	}
+	if secrets {
+		add("", "secrets", "get", "list", "watch", "create", "patch", "delete")
+	}
 	slices.Sort(notes)
 	return &rbacv1.ClusterRole{
 		TypeMeta:   metav1.TypeMeta{APIVersion: rbacv1.SchemeGroupVersion.String(), Kind: "ClusterRole"},
-		ObjectMeta: metav1.ObjectMeta{Name: "espalier-composed-" + c.name, Labels: map[string]string{"rbac.espalier.dev/aggregate-to-controllers": "true"}},
+		ObjectMeta: metav1.ObjectMeta{Name: "espalier-composed-" + c.name, Labels: map[string]string{rbac.AggregateToControllersLabel: "true"}},
 		Rules:      rbac.Rules(rbac.Distinct(all)),
 	}, slices.Compact(notes), nil
+}
+
+// hasConnectionDetails says whether a composed resource in the input of function-patch-and-transform has connection details:
+// for composites without connection Secrets of their own, they become a composed Secret.
+func hasConnectionDetails(input map[string]any) bool {
+	resources, _, _ := unstructured.NestedSlice(input, "resources")
+	return slices.ContainsFunc(resources, func(r any) bool {
+		resource, _ := r.(map[string]any)
+		details, _ := resource["connectionDetails"].([]any)
+		return len(details) > 0
+	})
 }
 
 // resource returns the plural of a kind that the cluster serves, or that the definitions will serve.

@@ -224,7 +224,7 @@ spec:
       - {name: inner, readinessChecks: [{type: None}], base: {apiVersion: example.org/v1, kind: XStore, spec: {}}}
 `
 	served := func(gvk schema.GroupVersionKind) (object.KindInfo, bool) {
-		return object.KindInfo{Namespaced: true}, gvk.Group == "apps"
+		return object.KindInfo{Namespaced: true}, gvk.Group == ""
 	}
 	composed, err := composingIn("composition.yaml", []*workspace.File{workspace.NewFile("composition.yaml", text)}, served)
 	if err != nil || composed == nil {
@@ -250,5 +250,22 @@ spec:
 	}
 	if diff := cmp.Diff(want, notes); diff != "" {
 		t.Error(diff)
+	}
+}
+
+func TestConnectionDetailsNeedSecrets(t *testing.T) {
+	resource := func(fields map[string]any) map[string]any { return map[string]any{"resources": []any{fields}} }
+	for name, tc := range map[string]struct {
+		input map[string]any
+		want  bool
+	}{
+		"No input":                           {nil, false},
+		"A resource without details":         {resource(map[string]any{"name": "a"}), false},
+		"A resource with an empty list":      {resource(map[string]any{"connectionDetails": []any{}}), false},
+		"A resource with connection details": {resource(map[string]any{"connectionDetails": []any{map[string]any{"name": "password"}}}), true},
+	} {
+		if got := hasConnectionDetails(tc.input); got != tc.want {
+			t.Errorf("%s: %t", name, got)
+		}
 	}
 }

@@ -10,6 +10,7 @@ import (
 	"path/filepath"
 	"runtime"
 	"syscall"
+	"time"
 )
 
 // AssetsVariable names a directory with etcd and kube-apiserver, as setup-envtest of controller-runtime installs them. If it
@@ -59,11 +60,17 @@ func (h *home) run(name string, arguments []string) (component, error) {
 	if err := <-started; err != nil {
 		return component{}, fmt.Errorf("%s is set, and its program does not start: %w", AssetsVariable, err)
 	}
-	end := func(signal os.Signal) func() {
-		return func() {
-			_ = cmd.Process.Signal(signal) // it may have ended
-			<-done
+	kill := func() {
+		_ = cmd.Process.Kill() // it may have ended
+		<-done
+	}
+	stop := func() {
+		_ = cmd.Process.Signal(syscall.SIGTERM)
+		select {
+		case <-done:
+		case <-time.After(drain):
+			kill() // etcd survives that like any crash
 		}
 	}
-	return component{ended: ended, stop: end(syscall.SIGTERM), kill: end(syscall.SIGKILL)}, nil
+	return component{ended: ended, stop: stop, kill: kill}, nil
 }

@@ -93,7 +93,7 @@ func Run(ctx context.Context, o Options, ready func(url string)) error {
 	}
 }
 
-// drain is how long a stopping API server may take to finish requests in flight.
+// drain is how long a component may take to stop.
 const drain = 5 * time.Second
 
 // component is a running part of the control plane.

@@ -21,13 +21,14 @@ import (
 
 // Kinds of the composition dialect.
 var (
-	compositeDefinitionKind = schema.GroupKind{Group: apiextensions.Group, Kind: v1.DefinitionKind}
-	compositionKind         = schema.GroupKind{Group: apiextensions.Group, Kind: v1.CompositionKind}
+	// CompositeDefinitionKind and CompositionKind are the kinds of definitions and compositions of composites.
+	CompositeDefinitionKind = schema.GroupKind{Group: apiextensions.Group, Kind: v1.DefinitionKind}
+	CompositionKind         = schema.GroupKind{Group: apiextensions.Group, Kind: v1.CompositionKind}
 	functionKind            = pkgv1.GroupVersion.WithKind(pkgv1.FunctionKind).GroupKind()
 )
 
 func (w *Workspace) addCompositeKinds() {
-	for _, d := range w.Documents(compositeDefinitionKind) {
+	for _, d := range w.Documents(CompositeDefinitionKind) {
 		x, err := xrd.Read(d.Object)
 		if err != nil {
 			w.addf(d, Error, "spec", "cannot be decoded: %v", err)
@@ -53,7 +54,7 @@ func (w *Workspace) addCompositeKinds() {
 }
 
 func (w *Workspace) checkCompositions() {
-	for _, d := range w.Documents(compositionKind) {
+	for _, d := range w.Documents(CompositionKind) {
 		c := &v1.Composition{}
 		if err := runtime.DefaultUnstructuredConverter.FromUnstructured(d.Object.Object, c); err != nil {
 			w.addf(d, Error, "spec", "cannot be decoded: %v", err)

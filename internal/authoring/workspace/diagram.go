@@ -25,7 +25,7 @@ func (w *Workspace) Diagrams() []Diagram {
 	for _, g := range w.graphs {
 		out = append(out, Diagram{g.Definition, g.Diagram()})
 	}
-	for _, d := range w.Documents(compositionKind) {
+	for _, d := range w.Documents(CompositionKind) {
 		c := &v1.Composition{}
 		if runtime.DefaultUnstructuredConverter.FromUnstructured(d.Object.Object, c) == nil {
 			out = append(out, Diagram{d, w.drawComposition(c)})

@@ -61,7 +61,7 @@ func kindsOf(c *apiextensionsv1.CustomResourceDefinition, own bool) []Kind {
 }
 
 func isDefinition(gk schema.GroupKind) bool {
-	return slices.Contains(graphKinds, gk) || gk == compositeDefinitionKind || gk == compositionKind
+	return slices.Contains(graphKinds, gk) || gk == CompositeDefinitionKind || gk == CompositionKind
 }
 
 // Find returns the kinds that a name may mean: a kind, plural, singular or short name, with or without .GROUP or

@@ -43,8 +43,8 @@ type accountRules struct {
 	oneUser  bool // nobody else could get the controllers' permissions by a definition in a namespace
 }
 
-// mayBeControllers says whether the definition may have the controllers' own permissions, or else why it may not.
-func (a accountRules) mayBeControllers() (allowed bool, because string) {
+// mayActAsControllers says whether the instances may be reconciled with the controllers' own permissions, or else why not.
+func (a accountRules) mayActAsControllers() (allowed bool, because string) {
 	switch {
 	case a.oneUser && !a.required:
 		return true, ""
@@ -62,7 +62,7 @@ func (a accountRules) mayBeControllers() (allowed bool, because string) {
 func (a accountRules) specified(definition *unstructured.Unstructured) (named v1alpha1.ServiceAccount, problem string) {
 	value, exists, _ := unstructured.NestedFieldNoCopy(definition.Object, "spec", "serviceAccount")
 	if !exists || value == nil {
-		allowed, _ := a.mayBeControllers()
+		allowed, _ := a.mayActAsControllers()
 		switch {
 		case allowed:
 			return named, ""
@@ -89,7 +89,7 @@ func (a accountRules) specified(definition *unstructured.Unstructured) (named v1
 // reconciled as that. Without a name it is the controllers' own.
 func (a accountRules) recorded(account string) (named v1alpha1.ServiceAccount, problem string) {
 	if account == rev.ControllersAccount {
-		if allowed, because := a.mayBeControllers(); !allowed {
+		if allowed, because := a.mayActAsControllers(); !allowed {
 			return named, "it was reconciled with the controllers' permissions, " + because
 		}
 		return named, ""

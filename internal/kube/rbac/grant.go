@@ -13,6 +13,10 @@ import (
 // cluster.
 const ControllersRole = "espalier-controllers"
 
+// AggregateToControllersLabel is the label, with the value "true", of ClusterRoles whose rules the cluster adds to those of the
+// controllers, in an installation by the chart.
+const AggregateToControllersLabel = "rbac.espalier.dev/aggregate-to-controllers"
+
 // Grant is a set of permissions, rendered as the roles and bindings that grant it.
 type Grant struct {
 	// Name is the name of all these objects.
