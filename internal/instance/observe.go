@@ -154,24 +154,38 @@ func (r *Reconciler) observeNeeds(ctx context.Context, s *subject, o *observatio
 }
 
 func (r *Reconciler) readNeed(ctx context.Context, s *subject, need plan.Need) plan.Lookup {
-	if need.Schema {
+	switch {
+	case need.Schema:
 		r.watchLabelled(ctx, s, s.lease, need.Kind) // a change of the kind triggers another reconcile
 		kind, _, err := r.Kinds.Lookup(ctx, need.Kind)
-		if err != nil {
-			return plan.Lookup{Unreadable: &plan.Unreadable{Problem: plan.Problem{Reason: plan.Unavailable, Message: err.Error()}}}
+		return plan.Lookup{Schema: kind.Schema, Unreadable: failedRead(plan.Unavailable, err)}
+	case need.Scope:
+		resource, err := r.Kinds.Resolve(ctx, need.Kind)
+		return plan.Lookup{Namespaced: resource.Namespaced, Unreadable: failedRead(plan.Unavailable, err)}
+	case need.Live:
+		found, err := r.Cluster.Get(ctx, need.Kind, need.Namespace, need.Name)
+		if kube.IsObjectNotFound(err, need.Name) {
+			return plan.Lookup{}
 		}
-		return plan.Lookup{Schema: kind.Schema}
-	}
-	if !need.Multiple {
+		return plan.Lookup{Object: found, Unreadable: failedRead(plan.Unavailable, err)}
+	case !need.Multiple:
 		found, state := s.lease.Object(need.Kind, need.Namespace, need.Name)
 		return plan.Lookup{Object: found, Unreadable: unavailability(need.Kind, state)}
 	}
 	selector, err := labels.Parse(need.Selector)
 	if err != nil {
-		return plan.Lookup{Unreadable: &plan.Unreadable{Problem: plan.Problem{Reason: plan.EvaluationFailed, Message: err.Error()}}}
+		return plan.Lookup{Unreadable: failedRead(plan.EvaluationFailed, err)}
 	}
 	found, state := s.lease.Matching(need.Kind, need.Namespace, selector)
 	return plan.Lookup{Objects: found, Unreadable: unavailability(need.Kind, state)}
+}
+
+// It is nil without an error.
+func failedRead(reason plan.Reason, err error) *plan.Unreadable {
+	if err == nil {
+		return nil
+	}
+	return &plan.Unreadable{Problem: plan.Problem{Reason: reason, Message: err.Error()}}
 }
 
 // It reads the kinds of nodes that the composer didn't name beforehand, and reports whether the instance has objects of

@@ -89,7 +89,7 @@ func (i instance) runPipeline(ctx context.Context, snapshot xrd.Snapshot, c *obs
 	var run []pipeline.Recorded
 	composer := &composite.Composer{
 		Snapshot: snapshot, Now: time.Now, Runner: pipeline.FirstOf{&here, elsewhere{}},
-		Record: func(one pipeline.Recorded) { run = append(run, one) }, IsNamespaced: i.isNamespaced,
+		Record: func(one pipeline.Recorded) { run = append(run, one) },
 	}
 	facts := plan.Facts{Instance: c.Composite, Owned: map[string][]*unstructured.Unstructured{}, Now: time.Now()}
 	for _, child := range c.Children {

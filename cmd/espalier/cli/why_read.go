@@ -21,7 +21,7 @@ func (i instance) lookup(ctx context.Context, need plan.Need) plan.Lookup {
 	switch {
 	case need.Schema, isSecret(need.Kind) && need.Multiple:
 		return plan.Lookup{}
-	case isSecret(need.Kind):
+	case isSecret(need.Kind) && !need.Scope:
 		o := &unstructured.Unstructured{}
 		o.SetGroupVersionKind(need.Kind)
 		o.SetNamespace(need.Namespace)
@@ -31,6 +31,9 @@ func (i instance) lookup(ctx context.Context, need plan.Need) plan.Lookup {
 	mapping, err := i.mapping(need.Kind)
 	if err != nil {
 		return unreadableNow(err)
+	}
+	if need.Scope {
+		return plan.Lookup{Namespaced: !reader.IsClusterScoped(mapping)}
 	}
 	if need.Multiple {
 		found, err := i.List(ctx, reader.Query{Resource: mapping.Resource, Namespace: need.Namespace, Labels: need.Selector})
@@ -55,12 +58,4 @@ func (i instance) mapping(kind schema.GroupVersionKind) (*meta.RESTMapping, erro
 
 func unreadableNow(err error) plan.Lookup {
 	return plan.Lookup{Unreadable: &plan.Unreadable{Problem: plan.Problem{Reason: plan.Unavailable, Message: err.Error()}}}
-}
-
-func (i instance) isNamespaced(_ context.Context, kind schema.GroupVersionKind) (namespaced, known bool) {
-	mapping, err := i.mapping(kind)
-	if err != nil {
-		return false, false
-	}
-	return !reader.IsClusterScoped(mapping), true
 }

@@ -29,10 +29,6 @@ type Composer struct {
 	xrd.Snapshot
 	Runner pipeline.Runner
 	Now    func() time.Time
-	// Cluster reads the revision of a composite that the snapshot lacks; nil for none.
-	Cluster LiveReader
-	// IsNamespaced reports whether the objects of a kind are in namespaces; unknown for a kind that isn't served now.
-	IsNamespaced func(context.Context, schema.GroupVersionKind) (namespaced, known bool)
 	// Memories are shared by the composers of a kind; without any, each composition remembers nothing.
 	Memories *Memories
 	// Record is called with each step of the pipeline that has run, if it is not nil.
@@ -83,7 +79,6 @@ type memory struct {
 
 type compositeState struct {
 	*Composer
-	ctx    context.Context
 	xr     xrd.Instance
 	facts  plan.Facts
 	memory *memory
@@ -98,30 +93,29 @@ type compositeState struct {
 // Compose selects the composition and its revision and runs the pipeline. If something
 // cannot be read or fails, the last desired state stays.
 func (c *Composer) Compose(ctx context.Context, facts plan.Facts) (plan.Desired, error) {
-	s := c.newState(ctx, facts)
-	selected, problem, err := s.selectComposition(ctx)
+	s := c.newState(facts)
+	s.requireScopes(s.memory.lastDesired)
+	selected, problem, err := s.selectComposition()
 	if err != nil {
 		return plan.Desired{}, err
 	}
 	if problem.Reason != "" {
-		return s.keepLast(problem), nil
+		return s.stay(problem), nil
 	}
 	tracing.SetRevision(ctx, selected.revision.Revision.GetName())
 	s.memory.moved.begin(selected.revision.Name)
-	steps, stepsProblem := s.pipelineSteps(selected.revision.Revision)
-	observed, problem := s.observedState()
+	steps, problem := s.pipelineSteps(selected.revision.Revision)
 	s.requireKnown(steps)
-	switch {
-	case len(s.needs) > 0:
-		return plan.Desired{Needs: s.needs}, nil
-	case stepsProblem.Reason != "":
-		return s.keepLast(stepsProblem), nil
-	case problem.Reason != "":
-		return s.keepLast(problem), nil
+	if len(s.needs) > 0 || problem.Reason != "" {
+		return s.stay(problem), nil
+	}
+	observed, problem := s.observedState()
+	if len(s.needs) > 0 || problem.Reason != "" {
+		return s.stay(problem), nil
 	}
 	run := pipeline.Pipeline{Runner: s.memory.answers.remembering(c.Runner), Fetcher: fetcher{s}, Record: c.Record}
 	result := run.Run(ctx, steps, pipeline.Request{Observed: observed})
-	if len(s.needs) > 0 {
+	if s.requireScopes(result.Desired); len(s.needs) > 0 {
 		return plan.Desired{Needs: s.needs}, nil
 	}
 	s.memory.answers = nil
@@ -143,9 +137,9 @@ func (c *Composer) Compose(ctx context.Context, facts plan.Facts) (plan.Desired,
 
 // newState is the state of a composite before anything is selected. The first round of a reconcile
 // forgets what the rounds of the last one remembered for each other.
-func (c *Composer) newState(ctx context.Context, facts plan.Facts) *compositeState {
+func (c *Composer) newState(facts plan.Facts) *compositeState {
 	s := &compositeState{
-		Composer: c, ctx: ctx, facts: facts, memory: c.Memories.of(facts.Instance),
+		Composer: c, facts: facts, memory: c.Memories.of(facts.Instance),
 		xr:            xrd.NewInstance(facts.Instance, xrd.LayoutOf(c.Definition.ScopeOrDefault())),
 		resourceNames: map[objectRef]string{},
 	}
@@ -174,15 +168,17 @@ type selection struct {
 	revision    xrd.RevisionChoice
 }
 
-func (s *compositeState) selectComposition(ctx context.Context) (selection, plan.Problem, error) {
+func (s *compositeState) selectComposition() (selection, plan.Problem, error) {
 	composition := xrd.SelectComposition(s.Compositions, s.xr, s.Definition)
 	if composition.Problem != "" {
 		return selection{}, plan.Problem{Reason: plan.CompositionMissing, Message: composition.String()}, nil
 	}
-	revision, err := s.selectRevision(ctx, composition.Name)
+	revision, known, err := s.selectRevision(composition.Name)
 	switch {
 	case err != nil:
 		return selection{}, plan.Problem{}, err
+	case !known:
+		return selection{}, plan.Problem{Reason: plan.Syncing, Message: "reading CompositionRevision " + s.xr.RevisionName()}, nil
 	case revision.Problem == xrd.NoRevision:
 		return selection{}, plan.Problem{Reason: plan.WaitingForRevision, Message: revision.String()}, nil
 	case revision.Problem != "":
@@ -240,6 +236,14 @@ func requeueAfterTTL(ttl time.Duration) time.Duration {
 // fatalRetryInterval is when a pipeline runs again after a permanent failure, such as a
 // Fatal result: the function may depend on something that cannot be watched.
 const fatalRetryInterval = time.Minute
+
+// stay is what is desired as long as there is a problem, or what has to be read before that is known.
+func (s *compositeState) stay(problem plan.Problem) plan.Desired {
+	if len(s.needs) > 0 {
+		return plan.Desired{Needs: s.needs}
+	}
+	return s.keepLast(problem)
+}
 
 // keepLast returns the last desired nodes, if there are any, and the current status, with a
 // problem. Because of the problem, the engine neither deletes children nor changes the rest.

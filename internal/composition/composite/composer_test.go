@@ -23,7 +23,12 @@ import (
 // contents are what a cluster holds.
 type contents map[plan.Need]plan.Lookup
 
-func (c contents) read(need plan.Need) plan.Lookup { return c[need] }
+func (c contents) read(need plan.Need) plan.Lookup {
+	if need.Scope {
+		return plan.Lookup{Namespaced: true}
+	}
+	return c[need]
+}
 
 // recorder is a function that wants one ConfigMap, and what it saw when it was called.
 type recorder struct {
@@ -64,7 +69,6 @@ func composer(runner *recorder) *Composer {
 	return &Composer{
 		Snapshot: xrd.Snapshot{Definition: definition, Compositions: []*v1.Composition{composition}, Revisions: []*v1.CompositionRevision{revision}},
 		Runner:   runner, Now: func() time.Time { return time.Unix(0, 0) }, Memories: &Memories{},
-		IsNamespaced: func(context.Context, schema.GroupVersionKind) (namespaced, known bool) { return true, true },
 	}
 }
 
@@ -168,7 +172,7 @@ func TestTheNameOfAnObject(t *testing.T) {
 			metadata, _ = o.Object["metadata"].(map[string]any)
 			runner := &recorder{wants: map[string]any{"apiVersion": "v1", "kind": "ConfigMap", "metadata": maps.Clone(metadata)}}
 			facts := plan.Facts{Instance: instanceOf(tc.refs...), Owned: tc.owned}
-			desired, err := composer(runner).Compose(t.Context(), facts)
+			desired, err := instance.ComposeReading(t.Context(), composer(runner), facts, contents{}.read)
 			if err != nil || len(desired.Nodes) != 1 {
 				t.Fatalf("got %v, %v", desired, err)
 			}
@@ -219,7 +223,7 @@ func TestAPipelineComposesWithinTheLimitOfObjects(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			runner := &recorder{wants: map[string]any{"apiVersion": "v1", "kind": "ConfigMap"}, copies: tc.copies}
 			facts := plan.Facts{Instance: instanceOf(), Limits: plan.Limits{Objects: 2}}
-			desired, err := composer(runner).Compose(t.Context(), facts)
+			desired, err := instance.ComposeReading(t.Context(), composer(runner), facts, contents{}.read)
 			if err != nil {
 				t.Fatal(err)
 			}

@@ -23,7 +23,7 @@ func (s *compositeState) requireKnown(steps []pipeline.Step) {
 		for _, r := range []*requirements{step.Requirements, step.LastRequirements} {
 			for _, all := range []map[string]*fnv1.ResourceSelector{r.GetResources(), r.GetExtraResources()} { //nolint:staticcheck // functions still ask this way
 				for _, selector := range all {
-					s.lookup(s.needOf(selector))
+					s.lookupResources(selector)
 				}
 			}
 			for _, selector := range r.GetSchemas() {
@@ -33,19 +33,43 @@ func (s *compositeState) requireKnown(steps []pipeline.Step) {
 	}
 }
 
-func (s *compositeState) needOf(selector *fnv1.ResourceSelector) plan.Need {
+// requireScopes looks up whether the desired resources are in namespaces.
+func (s *compositeState) requireScopes(d *pipeline.Desired) {
+	if d == nil {
+		return
+	}
+	for _, r := range d.Resources {
+		s.lookup(scopeNeed((&unstructured.Unstructured{Object: r.Object}).GroupVersionKind()))
+	}
+}
+
+func scopeNeed(kind schema.GroupVersionKind) plan.Need { return plan.Need{Kind: kind, Scope: true} }
+
+// scope reports whether the objects of a kind are in namespaces; unknown for a kind that isn't served now.
+func (s *compositeState) scope(kind schema.GroupVersionKind) (namespaced, known bool) {
+	found, read := s.facts.External[scopeNeed(kind)]
+	return found.Namespaced, read && found.Unreadable == nil
+}
+
+func (s *compositeState) lookupResources(selector *fnv1.ResourceSelector) (found plan.Lookup, known bool) {
 	need := plan.Need{Kind: schema.FromAPIVersionAndKind(selector.GetApiVersion(), selector.GetKind()), Namespace: selector.GetNamespace()}
-	if namespaced, known := s.IsNamespaced(s.ctx, need.Kind); known && !namespaced {
-		need.Namespace = "" // functions may set one for any kind
+	if need.Namespace != "" { // functions may set one for any kind
+		scope, known := s.lookup(scopeNeed(need.Kind))
+		switch {
+		case !known:
+			return plan.Lookup{}, false
+		case scope.Unreadable == nil && !scope.Namespaced:
+			need.Namespace = ""
+		}
 	}
 	if need.Name = selector.GetMatchName(); need.Name == "" {
 		need.Multiple, need.Selector = true, labels.SelectorFromSet(selector.GetMatchLabels().GetLabels()).String()
 	}
-	return need
+	return s.lookup(need)
 }
 
 func (f fetcher) Resources(_ context.Context, s *fnv1.ResourceSelector) (objects []map[string]any, known bool, err error) {
-	lookup, known := f.lookup(f.needOf(s))
+	lookup, known := f.lookupResources(s)
 	switch {
 	case !known:
 		return nil, false, nil

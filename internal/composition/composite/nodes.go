@@ -120,7 +120,7 @@ func removeServerFields(o *unstructured.Unstructured) {
 // setNamespace sets an object's namespace: children of a namespaced composite are in its
 // namespace, and cluster-scoped objects have none.
 func (s *compositeState) setNamespace(o *unstructured.Unstructured) plan.Problem {
-	namespaced, known := s.IsNamespaced(s.ctx, o.GroupVersionKind())
+	namespaced, known := s.scope(o.GroupVersionKind())
 	own := s.facts.Instance.GetNamespace()
 	switch {
 	case known && !namespaced && own != "":

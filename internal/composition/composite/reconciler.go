@@ -1,10 +1,7 @@
 package composite
 
 import (
-	"context"
 	"sync/atomic"
-
-	"k8s.io/apimachinery/pkg/runtime/schema"
 
 	"github.com/espalier-dev/espalier/internal/composition/pipeline"
 	"github.com/espalier-dev/espalier/internal/composition/xrd"
@@ -37,13 +34,7 @@ func (s *Reconciler) SetSnapshot(snapshot xrd.Snapshot) {
 		}
 	}
 	s.functions.Store(&calls)
-	s.SetComposer(&Composer{Snapshot: snapshot, Runner: s.Runner, Now: s.Now, Cluster: s.Cluster, IsNamespaced: s.isNamespaced, Memories: &s.memories})
-}
-
-// isNamespaced reports whether the objects of a kind are in namespaces.
-func (s *Reconciler) isNamespaced(ctx context.Context, kind schema.GroupVersionKind) (namespaced, known bool) {
-	resource, err := s.Kinds.Resolve(ctx, kind)
-	return resource.Namespaced, err == nil
+	s.SetComposer(&Composer{Snapshot: snapshot, Runner: s.Runner, Now: s.Now, Memories: &s.memories})
 }
 
 // CallsFunction reports whether a composition of the snapshot calls a function. It is false before the first

@@ -21,6 +21,9 @@ type unsynced struct {
 }
 
 func (u *unsynced) read(need plan.Need) plan.Lookup {
+	if need.Scope {
+		return plan.Lookup{Namespaced: true}
+	}
 	u.required[need.Name] = true
 	if u.synced[need.Name] {
 		return plan.Lookup{}

@@ -6,12 +6,12 @@ import (
 	"testing"
 	"time"
 
+	"github.com/espalier-dev/espalier/internal/instance"
 	"github.com/espalier-dev/espalier/internal/object"
 
 	"google.golang.org/protobuf/types/known/structpb"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
-	"k8s.io/apimachinery/pkg/runtime/schema"
 	"sigs.k8s.io/yaml"
 
 	v1 "github.com/espalier-dev/espalier/api/apiextensions/v1"
@@ -96,15 +96,19 @@ func begin(namespace, name string) *fixture {
 		answers: a,
 		composer: &composite.Composer{
 			Snapshot: xrd.Snapshot{Definition: definition, Compositions: []*v1.Composition{composition}, Revisions: []*v1.CompositionRevision{revision}},
-			Runner:   a, Now: time.Now, Memories: &composite.Memories{}, IsNamespaced: isNamespaced,
+			Runner:   a, Now: time.Now, Memories: &composite.Memories{},
 		},
 		facts: plan.Facts{Instance: instance, Owned: map[string][]*unstructured.Unstructured{}},
 	}
 }
 
-func isNamespaced(_ context.Context, kind schema.GroupVersionKind) (namespaced, known bool) {
-	namespaced, known = map[string]bool{"ConfigMap": true, "Secret": true, "Namespace": false, "Leaf": true}[kind.Kind]
-	return namespaced, known
+// read has the scopes of some kinds, and nothing else.
+func read(need plan.Need) plan.Lookup {
+	namespaced, known := map[string]bool{"ConfigMap": true, "Secret": true, "Namespace": false, "Leaf": true}[need.Kind.Kind]
+	if need.Scope && !known {
+		return plan.Lookup{Unreadable: &plan.Unreadable{}}
+	}
+	return plan.Lookup{Namespaced: namespaced}
 }
 
 // wants has the function want a resource.
@@ -132,7 +136,7 @@ func (f *fixture) refers(refs ...xrd.ComposedRef) {
 
 func (f *fixture) compose(t *testing.T) plan.Desired {
 	t.Helper()
-	desired, err := f.composer.Compose(t.Context(), f.facts)
+	desired, err := instance.ComposeReading(t.Context(), f.composer, f.facts, read)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -46,7 +46,8 @@ type Facts struct {
 	Round int
 }
 
-// Need names a foreign object, or several, or the schema of a kind, that must be read before a node can be rendered.
+// Need names a foreign object, or several, or the schema or the scope of a kind, that must be read before a node can be
+// rendered.
 type Need struct {
 	Kind      schema.GroupVersionKind
 	Namespace string
@@ -55,16 +56,19 @@ type Need struct {
 	// namespaces.
 	Multiple bool
 	Selector string
-	// Schema asks for the kind's schema, and for no object.
-	Schema bool
+	// Live asks for the object as it is on the API server, where a cache that is behind would decide wrongly.
+	Live bool
+	// Schema asks for the kind's schema, and Scope whether its objects are in namespaces; neither asks for an object.
+	Schema, Scope bool
 }
 
 // Lookup is the result of reading a Need: the object, nil if there is none; or the objects; or the schema, nil for a kind
-// that has none or is not served; or why they can't be read.
+// that has none or is not served; or the scope; or why they can't be read. The scope of a kind that is not served can't.
 type Lookup struct {
 	Object     *unstructured.Unstructured
 	Objects    []*unstructured.Unstructured
 	Schema     *spec.Schema
+	Namespaced bool
 	Unreadable *Unreadable
 }
 

@@ -1,7 +1,6 @@
 package reference
 
 import (
-	"context"
 	"maps"
 	"slices"
 	"strings"
@@ -10,7 +9,6 @@ import (
 
 	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
 	"k8s.io/apimachinery/pkg/runtime"
-	"k8s.io/apimachinery/pkg/runtime/schema"
 
 	v1 "github.com/espalier-dev/espalier/api/apiextensions/v1"
 	"github.com/espalier-dev/espalier/internal/composition/composite"
@@ -21,12 +19,10 @@ import (
 	"github.com/espalier-dev/espalier/internal/program/functions"
 )
 
-func isNamespaced(_ context.Context, kind schema.GroupVersionKind) (namespaced, known bool) {
-	return !unnamespaced[kind.Kind], true
+// scopes has the scopes of kinds: nothing else exists around a composite that was just made.
+func scopes(need plan.Need) plan.Lookup {
+	return plan.Lookup{Namespaced: need.Scope && !unnamespaced[need.Kind.Kind]}
 }
-
-// nothing else exists around a composite that was just made.
-func nothing(plan.Need) plan.Lookup { return plan.Lookup{} }
 
 // runComposite composes a composite by a composition whose functions are part of the program.
 func runComposite(t *testing.T, e example) result {
@@ -42,7 +38,7 @@ func runComposite(t *testing.T, e example) result {
 	}
 	builtin := &pipeline.Functions{}
 	functions.Register(builtin)
-	composer := &composite.Composer{Snapshot: xrd.Snapshot{Definition: definition}, Runner: builtin, Now: func() time.Time { return began }, IsNamespaced: isNamespaced}
+	composer := &composite.Composer{Snapshot: xrd.Snapshot{Definition: definition}, Runner: builtin, Now: func() time.Time { return began }}
 	var desired plan.Desired
 	out := result{}
 	for _, b := range e.blocks[1:] {
@@ -64,7 +60,7 @@ func runComposite(t *testing.T, e example) result {
 			o.SetUID("instance")
 			whole := kind.Spec.Versions[0].Schema.OpenAPIV3Schema.Properties["spec"]
 			defaulted(t, &whole, o)
-			if desired, err = instance.ComposeReading(t.Context(), composer, plan.Facts{Instance: o, Now: began}, nothing); err != nil {
+			if desired, err = instance.ComposeReading(t.Context(), composer, plan.Facts{Instance: o, Now: began}, scopes); err != nil {
 				t.Fatal(err)
 			}
 			if desired.Problem.Reason != "" {
