@@ -91,7 +91,7 @@ page-pictures: programs ## take the pictures of the page that the documentation 
 	rm -rf bin/pictures && mkdir -p bin/pictures docs/images
 	$(GO) run ./cmd/espalier install --image espalier >bin/pictures/install.yaml
 	ESPALIER_TEST_INSTALLATION=$(CURDIR)/bin/pictures/install.yaml ESPALIER_TEST_SCREENSHOTS=$(CURDIR)/bin/pictures hack/with-server.sh $(GO) test -count=1 -run=TestThePageOnCall ./test/ui
-	cp bin/pictures/oncall-health-wide-light.png bin/pictures/oncall-instance-wide-dark.png bin/pictures/oncall-instance-wide-light.png bin/pictures/oncall-definition-wide-light.png bin/pictures/oncall-instance-narrow-light.png docs/images
+	cd bin/pictures && cp oncall-health-wide-light.png oncall-instance-wide-dark.png oncall-definition-wide-light.png oncall-instance-narrow-light.png readme-light.png readme-dark.png ../../docs/images
 
 # It needs credentials of AWS and AWS_REGION; test/providers/aws/live says more.
 .PHONY: test-aws-live

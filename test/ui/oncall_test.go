@@ -3,6 +3,7 @@ package ui
 import (
 	"context"
 	"net/url"
+	"strings"
 	"testing"
 
 	"github.com/chromedp/chromedp"
@@ -100,6 +101,11 @@ func TestThePageOnCall(t *testing.T) {
 	b.await(t, "/of 37 resources are not ready/.test(document.querySelector('.summary').textContent)") // the instance, 4 nodes of one object, 30 queues, and 2 of the network that exist or wait
 	b.check(t, fits)
 	b.examine(t, "oncall-instance")
+	shown := terminal(t, s, "why", "team", "payments", "-n", s.NS)
+	if !strings.Contains(strings.Join(strings.Fields(shown), " "), "routes of Network shop/payments waits for subnet.status.id, which Subnet shop/payments does not have, although it is ready") {
+		t.Errorf("the cause in a terminal is another one:\n%s", shown)
+	}
+	pictureOf(t, "oncall-instance-wide", shown)
 	b.do(t, "document.querySelector('.node[data-id=\"/owners/\"]').click()")
 	b.await(t, "document.querySelectorAll('.above .flow').length === 7 && document.getElementById('details-title').textContent === 'owners'")
 	b.screenshot(t, "oncall-flows")

@@ -20,9 +20,10 @@ import (
 	"github.com/espalier-dev/espalier/internal/program/functions"
 )
 
-// explainRevision says which revision composes the root of a tree; nil for an object that is no instance.
+// explainRevision says which revision composes the root of a tree; nil for an object that is no instance, or that is being
+// deleted: nothing composes it any more.
 func (i instance) explainRevision(ctx context.Context, state observe.ClusterState) (*observe.Revision, error) {
-	if inventory.SetOf(state.Root) == "" {
+	if inventory.SetOf(state.Root) == "" || state.Root.GetDeletionTimestamp() != nil {
 		return nil, nil
 	}
 	if name, isGraph := observe.DefinitionOf(state.Root); isGraph {

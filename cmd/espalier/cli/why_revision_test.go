@@ -56,6 +56,19 @@ func TestWhyWithoutRevisions(t *testing.T) {
 	}
 }
 
+// TestWhyOfWhatIsBeingDeleted checks that why does not look for what composes an instance: nothing does any more.
+func TestWhyOfWhatIsBeingDeleted(t *testing.T) {
+	record := filepath.Join(t.TempDir(), "record.yaml")
+	deleting := strings.Replace(partialRecord, "  namespace: team\n", "  namespace: team\n  deletionTimestamp: \"2026-11-28T18:55:05Z\"\n  finalizers: [espalier.dev/instance]\n", 1)
+	if err := os.WriteFile(record, []byte(deleting), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	code, stdout, stderr := call(t.Context(), "why", "vpc/main", "-n", "team", "--from", record)
+	if code != exitNotReady || !strings.Contains(stdout, "Vpc team/main") || strings.Contains(stdout+stderr, "revision") {
+		t.Errorf("%d %s%s", code, stdout, stderr)
+	}
+}
+
 // TestWhyNamesIgnoredNamespaces has resources that name a namespace, in the two functions that are built in.
 func TestWhyNamesIgnoredNamespaces(t *testing.T) {
 	child := func(kind, namespace, name, resource string) *unstructured.Unstructured {
