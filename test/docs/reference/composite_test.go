@@ -19,8 +19,8 @@ import (
 	"github.com/espalier-dev/espalier/internal/program/functions"
 )
 
-// scopes has the scopes of kinds: nothing else exists around a composite that was just made.
-func scopes(need plan.Need) plan.Lookup {
+// scopeOf has the scopes of kinds: nothing else exists around a composite that was just made.
+func scopeOf(need plan.Need) plan.Lookup {
 	return plan.Lookup{Namespaced: need.Scope && !unnamespaced[need.Kind.Kind]}
 }
 
@@ -60,7 +60,7 @@ func runComposite(t *testing.T, e example) result {
 			o.SetUID("instance")
 			whole := kind.Spec.Versions[0].Schema.OpenAPIV3Schema.Properties["spec"]
 			defaulted(t, &whole, o)
-			if desired, err = instance.ComposeReading(t.Context(), composer, plan.Facts{Instance: o, Now: began}, scopes); err != nil {
+			if desired, err = instance.ComposeReading(t.Context(), composer, plan.Facts{Instance: o, Now: began}, scopeOf); err != nil {
 				t.Fatal(err)
 			}
 			if desired.Problem.Reason != "" {
