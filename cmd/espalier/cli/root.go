@@ -135,6 +135,7 @@ func newRoot() *cobra.Command {
 	addGroup(root, "operate", "Operate:", newInstall(), newRun(), newDoctor(), newGather(), newDelete(), newRollback(), newExport(), newImport(), newTakeover(),
 		newHealth(), newUninstall())
 	addGroup(root, "providers", "Providers:", newProvider(), newAWS())
+	addGroup(root, "packages", "Packages:", newXpkg())
 	addGroup(root, "other", "Other:", newVersion())
 	root.SetHelpCommandGroupID("other")
 	root.SetCompletionCommandGroupID("other")

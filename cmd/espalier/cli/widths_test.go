@@ -87,6 +87,7 @@ func TestTextFitsTheTerminal(t *testing.T) {
 				{Kind: "WebApp", Reached: 5, Total: 6, Missing: []string{"spec.resources[2].template.spec.rules[0].host: schema.spec.host != '' && schema.spec.ingress.enabled is never true"}},
 			}), width)
 		},
+		"xpkg-inspect": func(width int) string { return aLargePackage().text(width) },
 		"rollback": func(width int) string {
 			text := ""
 			for _, p := range []rollbackPlan{{To: 2, From: 3, Serving: 3}, {To: 2, From: 3, Serving: 2, Rolling: 3}, {To: 3, From: 3, Serving: 3}, {End: true}} {
