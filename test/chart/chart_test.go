@@ -3,6 +3,7 @@
 package chart
 
 import (
+	"encoding/base64"
 	"encoding/json"
 	"io/fs"
 	"maps"
@@ -55,7 +56,7 @@ func renderIn(t *testing.T, namespace string, settings ...string) []*unstructure
 
 // strict is settings for OpenShift, behind a proxy, with webhooks on the network of the nodes.
 var strict = []string{
-	"commonLabels.cost=platform", "podSecurityContext.runAsUser=null", "podSecurityContext.runAsGroup=null", "podSecurityContext.fsGroup=null",
+	"commonLabels.cost=platform", "commonAnnotations.owner=platform", "serviceAccount.annotations.owner=security", "podSecurityContext.runAsUser=null", "podSecurityContext.runAsGroup=null", "podSecurityContext.fsGroup=null",
 	"securityContext.privileged=null", "extraEnv[0].name=HTTPS_PROXY", "extraEnv[0].value=http://proxy:3128", "extraVolumes[0].name=authorities",
 	"extraVolumes[0].configMap.name=authorities", "extraVolumeMounts[0].name=authorities", "extraVolumeMounts[0].mountPath=/authorities", "hostNetwork=true",
 	"dnsPolicy=ClusterFirstWithHostNet", "providers.postgresql.enabled=true", "providers.aws.enabled=true", "metrics.certificateSecret=metrics",
@@ -159,6 +160,10 @@ func TestEveryPodFollowsTheRulesOfTheCluster(t *testing.T) {
 		if o.GetLabels()["cost"] != "platform" {
 			t.Errorf("%s %s lacks the label", o.GetKind(), o.GetName())
 		}
+		owner := map[bool]string{true: "security", false: "platform"}[o.GetKind() == "ServiceAccount" && o.GetName() == "espalier-controllers"]
+		if got := o.GetAnnotations()["owner"]; got != owner {
+			t.Errorf("%s %s has the annotation %q, not %q", o.GetKind(), o.GetName(), got, owner)
+		}
 		if o.GetKind() != "Deployment" {
 			continue
 		}
@@ -166,6 +171,9 @@ func TestEveryPodFollowsTheRulesOfTheCluster(t *testing.T) {
 		var d appsv1.Deployment
 		if err := runtime.DefaultUnstructuredConverter.FromUnstructured(o.Object, &d); err != nil {
 			t.Fatal(err)
+		}
+		if d.Spec.Template.Annotations["owner"] != "" {
+			t.Errorf("%s: the pods have the annotation, so that changing it would restart them", d.Name)
 		}
 		spec := d.Spec.Template.Spec
 		c := spec.Containers[0]
@@ -188,6 +196,25 @@ func TestEveryPodFollowsTheRulesOfTheCluster(t *testing.T) {
 	}
 	if pods != 3 {
 		t.Errorf("there are %d Deployments", pods)
+	}
+}
+
+// TestTheIconIsThatOfThePage compares the icon in Chart.yaml, which needs no server as a data URL, with the page's.
+func TestTheIconIsThatOfThePage(t *testing.T) {
+	raw, err := fs.ReadFile(charts.Espalier(), "Chart.yaml")
+	if err != nil {
+		t.Fatal(err)
+	}
+	var chart struct{ Icon string }
+	if err := yaml.Unmarshal(raw, &chart); err != nil {
+		t.Fatal(err)
+	}
+	icon, err := os.ReadFile("../../cmd/espalier/cli/ui/assets/icon.svg")
+	if err != nil {
+		t.Fatal(err)
+	}
+	if want := "data:image/svg+xml;base64," + base64.StdEncoding.EncodeToString(icon); chart.Icon != want {
+		t.Errorf("the icon is %s, not %s", chart.Icon, want)
 	}
 }
 

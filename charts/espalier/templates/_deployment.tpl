@@ -36,6 +36,7 @@ kind: ConfigMap
 metadata:
   name: {{ .deployment }}
   namespace: {{ .Release.Namespace | quote }}
+  {{- include "espalier.annotations" (list .) }}
   labels:
     {{- include "espalier.labels" . | nindent 4 }}
     app.kubernetes.io/component: {{ .component }}
@@ -48,6 +49,7 @@ kind: Deployment
 metadata:
   name: {{ .deployment }}
   namespace: {{ .Release.Namespace | quote }}
+  {{- include "espalier.annotations" (list .) }}
   labels:
     {{- include "espalier.labels" . | nindent 4 }}
     app.kubernetes.io/component: {{ .component }}

@@ -28,6 +28,16 @@ helm.sh/chart: {{ include "espalier.labelValue" (printf "%s-%s" .Chart.Name .Cha
 {{- end }}
 {{- end -}}
 
+{{/* The annotations of an object: commonAnnotations, and those of its own, which precede them: (list . .Values.serviceAccount.annotations). */}}
+{{- define "espalier.annotations" -}}
+{{- $annotations := deepCopy (index . 0).Values.commonAnnotations -}}
+{{- range rest . -}}{{- $annotations = mergeOverwrite $annotations . -}}{{- end -}}
+{{- with $annotations }}
+  annotations:
+    {{- toYaml . | nindent 4 }}
+{{- end -}}
+{{- end -}}
+
 {{/* The labels by which the pods of a component are selected: (list . "controllers"). They are immutable, and so independent of the
      name of the release: an installation may move between Helm and 'espalier install'. */}}
 {{- define "espalier.selector" -}}
