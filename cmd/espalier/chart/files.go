@@ -31,6 +31,9 @@ func Generated() (map[string][]byte, error) {
 		return nil, err
 	}
 	out["files/permissions.yaml"] = append([]byte(header), out["files/permissions.yaml"]...)
+	if out["README.md"], err = readme(); err != nil {
+		return nil, err
+	}
 	policies := admission.Files()
 	names, err := fs.Glob(policies, "*.yaml")
 	if err != nil {
