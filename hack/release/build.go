@@ -151,9 +151,13 @@ func buildAll(ctx context.Context, o *options, names ...string) ([]*built, error
 	return all, nil
 }
 
-// completions are the completion scripts by file name. They are the same on all platforms, so the
-// program of this one prints them.
-func completions(ctx context.Context, all []*built) (map[string][]byte, error) {
+// printed is what the program prints for a release. It is the same on all platforms, so the program of this one prints it.
+type printed struct {
+	completions map[string][]byte // by file name
+	crds        []byte
+}
+
+func printAll(ctx context.Context, all []*built) (out printed, err error) {
 	var here *built
 	for _, b := range all {
 		if b.program == program && b.os == runtime.GOOS && b.arch == runtime.GOARCH {
@@ -161,27 +165,31 @@ func completions(ctx context.Context, all []*built) (map[string][]byte, error) {
 		}
 	}
 	if here == nil {
-		return nil, fmt.Errorf("--platforms must have %s/%s, on which the program prints its completion scripts", runtime.GOOS, runtime.GOARCH)
+		return out, fmt.Errorf("--platforms must have %s/%s, on which the program prints its completion scripts", runtime.GOOS, runtime.GOARCH)
 	}
 	directory, err := os.MkdirTemp("", "espalier-release-")
 	if err != nil {
-		return nil, err
+		return out, err
 	}
 	defer os.RemoveAll(directory)
 	path := filepath.Join(directory, here.file(program))
 	if err := os.WriteFile(path, here.binary, 0o700); err != nil {
-		return nil, err
+		return out, err
 	}
-	scripts := map[string][]byte{}
+	crds, err := output(ctx, directory, nil, path, "install", "--crds-only")
+	if err != nil {
+		return out, err
+	}
+	out.crds, out.completions = []byte(crds+"\n"), map[string][]byte{}
 	for shell, name := range map[string]string{"bash": program + ".bash", "zsh": "_" + program, "fish": program + ".fish"} {
 		text, err := output(ctx, directory, nil, path, "completion", shell)
 		if err != nil {
-			return nil, err
+			return out, err
 		}
 		if !strings.Contains(text, program) {
-			return nil, fmt.Errorf("the completion script for %s is empty", shell)
+			return out, fmt.Errorf("the completion script for %s is empty", shell)
 		}
-		scripts[name] = []byte(text + "\n")
+		out.completions[name] = []byte(text + "\n")
 	}
-	return scripts, nil
+	return out, nil
 }

@@ -24,15 +24,15 @@ func buildRelease(ctx context.Context, o *options) error {
 	if err != nil {
 		return err
 	}
-	scripts, err := completions(ctx, all)
+	texts, err := printAll(ctx, all)
 	if err != nil {
 		return err
 	}
-	return writeRelease(o, all, scripts)
+	return writeRelease(o, all, texts)
 }
 
 // writeRelease writes the files of a release, and removes those of an earlier one.
-func writeRelease(o *options, all []*built, scripts map[string][]byte) error {
+func writeRelease(o *options, all []*built, texts printed) error {
 	files := map[string][]byte{}
 	archives := map[platform]string{}
 	for _, b := range all {
@@ -43,7 +43,7 @@ func writeRelease(o *options, all []*built, scripts map[string][]byte) error {
 		if b.program == controlPlane {
 			continue // it is in the archive of espalier
 		}
-		contents, err := archiveFiles(o, b, all, scripts)
+		contents, err := archiveFiles(o, b, all, texts.completions)
 		if err != nil {
 			return err
 		}
@@ -56,7 +56,8 @@ func writeRelease(o *options, all []*built, scripts map[string][]byte) error {
 			archives[b.platform] = name
 		}
 	}
-	for name, script := range scripts {
+	files[program+"_"+o.version+"_crds.yaml"] = texts.crds
+	for name, script := range texts.completions {
 		files["completions/"+name] = script
 	}
 	if o.baseURL != "" {

@@ -76,7 +76,10 @@ func programs(t *testing.T, platforms ...platform) (all []*built) {
 	return all
 }
 
-var scripts = map[string][]byte{"espalier.bash": []byte("# bash"), "_espalier": []byte("# zsh"), "espalier.fish": []byte("# fish")}
+var texts = printed{
+	completions: map[string][]byte{"espalier.bash": []byte("# bash"), "_espalier": []byte("# zsh"), "espalier.fish": []byte("# fish")},
+	crds:        []byte("kind: CustomResourceDefinition\n"),
+}
 
 // released writes a release, and returns its files.
 func released(t *testing.T, date time.Time, mode fs.FileMode) (string, map[string][]byte) {
@@ -89,7 +92,7 @@ func released(t *testing.T, date time.Time, mode fs.FileMode) (string, map[strin
 	if err := os.Mkdir(o.output, mode); err != nil {
 		t.Fatal(err)
 	}
-	if err := writeRelease(o, programs(t, linux, windows), scripts); err != nil {
+	if err := writeRelease(o, programs(t, linux, windows), texts); err != nil {
 		t.Fatal(err)
 	}
 	found, err := filesOf(o.output, "")
@@ -188,6 +191,12 @@ func TestARelease(t *testing.T) {
 			if p.Bin != (platform{os: p.Selector.MatchLabels["os"]}).file(program) || p.Files[0].From != p.Bin {
 				t.Errorf("%s has the program %s", p.URI, p.Bin)
 			}
+		}
+	})
+
+	t.Run("has the CustomResourceDefinitions", func(t *testing.T) {
+		if got := string(files["espalier_v1.2.3_crds.yaml"]); got != string(texts.crds) {
+			t.Errorf("got %q", got)
 		}
 	})
 

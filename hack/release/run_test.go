@@ -33,7 +33,14 @@ func TestTheArchiveRuns(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	contents, err := archiveFiles(o, all[0], all, nil)
+	texts, err := printAll(ctx, all)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if !strings.Contains(string(texts.crds), "name: resourcegraphdefinitions.kro.run\n") {
+		t.Errorf("the CustomResourceDefinitions are %q", texts.crds)
+	}
+	contents, err := archiveFiles(o, all[0], all, texts.completions)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -45,19 +45,9 @@ type Options struct {
 // Render returns the objects of the chart, in the order in which they are to be created. It
 // verifies the values against the chart's schema.
 func Render(o Options) ([]*unstructured.Unstructured, error) {
-	c, err := load(o.Version)
+	c, all, err := o.load()
 	if err != nil {
 		return nil, err
-	}
-	values, err := o.values()
-	if err != nil {
-		return nil, err
-	}
-	capabilities := common.DefaultCapabilities.Copy()
-	all, err := util.ToRenderValues(c, values, common.ReleaseOptions{Name: cmp.Or(o.Release, "espalier"), Namespace: o.Namespace, Revision: 1,
-		IsInstall: true}, capabilities)
-	if err != nil {
-		return nil, fmt.Errorf("invalid values: %w", err)
 	}
 	if o.ManagedBy != "" {
 		all["Release"].(map[string]any)["Service"] = o.ManagedBy
@@ -79,6 +69,24 @@ func Render(o Options) ([]*unstructured.Unstructured, error) {
 	}
 	slices.SortStableFunc(out, func(a, b *unstructured.Unstructured) int { return cmp.Compare(position(a), position(b)) })
 	return out, nil
+}
+
+// load returns the embedded chart and what its templates get.
+func (o Options) load() (*chart.Chart, common.Values, error) {
+	c, err := load(o.Version)
+	if err != nil {
+		return nil, nil, err
+	}
+	values, err := o.values()
+	if err != nil {
+		return nil, nil, err
+	}
+	all, err := util.ToRenderValues(c, values, common.ReleaseOptions{Name: cmp.Or(o.Release, "espalier"), Namespace: o.Namespace, Revision: 1,
+		IsInstall: true}, common.DefaultCapabilities.Copy())
+	if err != nil {
+		return nil, nil, fmt.Errorf("invalid values: %w", err)
+	}
+	return c, all, nil
 }
 
 // load returns the embedded chart, with the given appVersion unless that is empty.

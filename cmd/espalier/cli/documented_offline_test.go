@@ -53,6 +53,7 @@ var outcomes = map[string]outcome{
 	"graph -f webapp.yaml":                                                      {says: []string{"flowchart LR\n", `n3["cache<br/>Cache<br/>the kind is not known<br/>if schema.spec.cached"]`, "n1 --> n2\n"}},
 	"graph -f webapp.yaml --kinds crds/ -o dot":                                 {says: []string{`"cache" [label="cache\nCache\nif schema.spec.cached"];`, `"service" -> "cache";`}},
 	"health --flux -f platform/":                                                {says: []string{"healthCheckExprs:\n", "kind: WebApp\n", "kind: Store\n", "c.type == 'Stalled'"}},
+	"install --crds-only":                                                       {says: []string{"kind: CustomResourceDefinition\n", "name: resourcegraphdefinitions.kro.run\n", "argocd.argoproj.io/sync-options: Prune=false,Delete=false\n"}},
 	"install --image registry.example.com/espalier:0.1.0":                       {says: []string{"kind: Namespace\n", "image: registry.example.com/espalier:0.1.0\n", "kind: Deployment\n"}},
 	"install --image registry.example.com/espalier:0.1.0 --set ui.enabled=true": {says: []string{"--ui-bind-address=:"}},
 	"install -f values.yaml --set replicas=3":                                   {says: []string{"replicas: 3\n", "--workers=8"}},

@@ -22,6 +22,7 @@ const defaultNamespace = "espalier-system"
 type installFlags struct {
 	namespace       string
 	createNamespace bool
+	crdsOnly        bool
 	set             []string
 	values          []string
 	image, version  string
@@ -34,14 +35,18 @@ func newInstall() *cobra.Command {
 		Short: "Print the manifests that install Espalier in a cluster",
 		Long: "Prints what the Helm chart charts/espalier renders, without Helm: the controllers with\n" +
 			"their service account, roles, policies and webhooks. Nothing is changed. Apply it again\n" +
-			"with other values, or of another version, to upgrade. docs/install.md has the values.",
+			"with other values, or of another version, to upgrade. docs/install.md has the values.\n\n" +
+			"The controllers install their CustomResourceDefinitions when they start. --crds-only prints\n" +
+			"these, for GitOps tools that apply them first.",
 		Example: "  espalier install --image registry.example.com/espalier:0.1.0 | kubectl apply --server-side -f -\n" +
-			"  espalier install -f values.yaml --set replicas=3 | kubectl diff --server-side -f -",
+			"  espalier install -f values.yaml --set replicas=3 | kubectl diff --server-side -f -\n" +
+			"  espalier install --crds-only > crds.yaml",
 		Args: noArguments,
 		RunE: func(cmd *cobra.Command, _ []string) error { return printInstallation(cmd, flags) },
 	}
 	cmd.Flags().StringVarP(&flags.namespace, "namespace", "n", defaultNamespace, "the namespace of the installation")
 	cmd.Flags().BoolVar(&flags.createNamespace, "create-namespace", true, "print the namespace as well")
+	cmd.Flags().BoolVar(&flags.crdsOnly, "crds-only", false, "print the CustomResourceDefinitions, and nothing else")
 	cmd.Flags().StringArrayVar(&flags.set, "set", nil, "a value of the chart, as NAME=VALUE in Helm's syntax; repeatable")
 	cmd.Flags().StringArrayVarP(&flags.values, "values", "f", nil, "a file with values of the chart; - for the standard input; repeatable")
 	cmd.Flags().StringVar(&flags.image, "image", "", "image, NAME:TAG or NAME@DIGEST; required unless values name it")
@@ -55,11 +60,15 @@ func printInstallation(cmd *cobra.Command, flags installFlags) error {
 	if err != nil {
 		return err
 	}
-	objects, err := chart.Render(options)
+	render := chart.Render
+	if flags.crdsOnly {
+		render = chart.CRDs
+	}
+	objects, err := render(options)
 	if err != nil {
 		return &usageError{err}
 	}
-	if flags.createNamespace {
+	if flags.createNamespace && !flags.crdsOnly {
 		objects = append([]*unstructured.Unstructured{namespaceFor(flags.namespace)}, objects...)
 	}
 	for i, o := range objects {

@@ -16,7 +16,6 @@ import (
 	"k8s.io/apimachinery/pkg/util/wait"
 	"k8s.io/client-go/rest"
 
-	protection "github.com/espalier-dev/espalier/api/protection/v1beta1"
 	"github.com/espalier-dev/espalier/api/v1alpha1"
 	"github.com/espalier-dev/espalier/internal/composition"
 	compositiondefinition "github.com/espalier-dev/espalier/internal/composition/definition"
@@ -163,17 +162,11 @@ func (c *Controllers) permissionsChanged(user string) {
 // crdsToInstall chooses the dialects that are served, and returns their CustomResourceDefinitions
 // and all others to install.
 func (c *Controllers) crdsToInstall(installed func(name string) (*apiextensionsv1.CustomResourceDefinition, bool)) []fs.FS {
-	var out []fs.FS
-	for _, d := range c.dialects.choose(installed) {
-		out = append(out, d.kinds()...)
-	}
+	served := c.dialects.choose(installed)
 	for _, note := range c.dialects.notes() {
 		c.options.Log.Info("warning: " + note)
 	}
-	if c.options.Usages {
-		out = append(out, protection.CRDs)
-	}
-	return append(out, provider.CRDs(c.options.Providers)...)
+	return filesOf(served, c.options.Usages, c.options.Providers)
 }
 
 // crdDependents returns the definitions, of both dialects, and the activations to reconcile after a

@@ -21,12 +21,17 @@ import (
 // planInstall decides which of this program's own CustomResourceDefinitions and of ExtraCRDs
 // to create, update or leave.
 func (k *Cluster) planInstall(current func(name string) (*apiextensionsv1.CustomResourceDefinition, bool)) ([]install.Step, error) {
-	all := []fs.FS{espalier.CRDs}
+	var extra []fs.FS
 	if k.options.ExtraCRDs != nil {
-		all = append(all, k.options.ExtraCRDs(current)...)
+		extra = k.options.ExtraCRDs(current)
 	}
+	return PlanInstall(extra, current)
+}
+
+// PlanInstall decides which of this program's own CustomResourceDefinitions and of those in extra to create, update or leave.
+func PlanInstall(extra []fs.FS, current func(name string) (*apiextensionsv1.CustomResourceDefinition, bool)) ([]install.Step, error) {
 	var wanted []*unstructured.Unstructured
-	for _, files := range all {
+	for _, files := range append([]fs.FS{espalier.CRDs}, extra...) {
 		found, err := documents(files)
 		if err != nil {
 			return nil, err
