@@ -116,8 +116,11 @@ func instructions(re *syntax.Regexp) int {
 	}
 }
 
+// Steps returns the steps that a search in a text takes at most.
+func (r *Regexp) Steps(text string) int { return (len(text) + compileSteps) * r.size }
+
 func (r *Regexp) check(text string) error {
-	if (len(text)+compileSteps)*r.size > maxSteps {
+	if r.Steps(text) > maxSteps {
 		return r.tooManySteps(text)
 	}
 	return nil

@@ -6,6 +6,7 @@ import (
 	"github.com/espalier-dev/espalier/internal/composition/functions/answer"
 	"github.com/espalier-dev/espalier/internal/composition/functions/autoready"
 	"github.com/espalier-dev/espalier/internal/composition/functions/environment"
+	"github.com/espalier-dev/espalier/internal/composition/functions/gotemplating"
 	"github.com/espalier-dev/espalier/internal/composition/functions/patchandtransform"
 	"github.com/espalier-dev/espalier/internal/diag"
 	"github.com/espalier-dev/espalier/internal/object"
@@ -28,6 +29,8 @@ func Check(function string, input map[string]any, isFirstStep bool, composite sc
 		return autoready.Check(input)
 	case environment.Name, environment.PackageName:
 		return environment.Check(input), nil
+	case gotemplating.Name, gotemplating.PackageName:
+		return gotemplating.Check(input)
 	case answer.Name, answer.PackageName:
 		return answer.Check(input), nil
 	}
@@ -36,8 +39,11 @@ func Check(function string, input map[string]any, isFirstStep bool, composite sc
 
 // Invalid lists the problems that make a built-in function fail with an input for every composite, whatever the schemas of kinds.
 func Invalid(function string, input map[string]any, isFirstStep bool, composite schema.GroupVersionKind) diag.List {
-	if function == patchandtransform.Name || function == patchandtransform.PackageName {
+	switch function {
+	case patchandtransform.Name, patchandtransform.PackageName:
 		return patchandtransform.Invalid(input, isFirstStep)
+	case gotemplating.Name, gotemplating.PackageName:
+		return gotemplating.Invalid(input)
 	}
 	problems, _ := Check(function, input, isFirstStep, composite, func(schema.GroupVersionKind) (object.KindInfo, bool) { return object.KindInfo{}, false })
 	return problems

@@ -47,6 +47,14 @@ func TestInvalidInputs(t *testing.T) {
 			"function-graph", "{apiVersion: graph.fn.espalier.dev/v1alpha1, kind: Graph, spec: {resources: [{id: a, template: {apiVersion: v1, kind: ConfigMap, data: {x: '${b.data.x}'}}}]}}",
 			[]string{`spec.resources[0].template.data.x: in "b.data.x" at 1: references unknown identifiers: [b]; did you mean "a"?`},
 		},
+		"a template with a syntax error": {
+			"crossplane-contrib-function-go-templating", "{apiVersion: gotemplating.fn.crossplane.io/v1beta1, kind: GoTemplate, source: Inline, inline: {template: \"a: 1\\nb: {{ if }}\"}}",
+			[]string{`inline.template: in "a: 1\nb: {{ if }}" at line 2:4: missing value for if`},
+		},
+		"templates in files, which only a program reads": {
+			"function-go-templating", "{apiVersion: gotemplating.fn.crossplane.io/v1beta1, kind: GoTemplate, source: FileSystem, fileSystem: {dirPath: /templates}}",
+			[]string{"source: FileSystem is not available in the built-in function, which reads no files: use Inline, or Environment with an EnvironmentConfig, or serve the function as a program of its own"},
+		},
 		"an answer that is none":            {"crossplane-contrib-function-dummy", "{response: no}", []string{"response: is not set, or is not an object"}},
 		"the input of a function elsewhere": {"function-kcl", "{anything: goes}", nil},
 	}

@@ -14,6 +14,7 @@ import (
 	"github.com/espalier-dev/espalier/internal/composition/functions/autoready"
 	"github.com/espalier-dev/espalier/internal/composition/functions/call"
 	"github.com/espalier-dev/espalier/internal/composition/functions/environment"
+	"github.com/espalier-dev/espalier/internal/composition/functions/gotemplating"
 	"github.com/espalier-dev/espalier/internal/composition/functions/patchandtransform"
 	"github.com/espalier-dev/espalier/internal/composition/pipeline"
 	"github.com/espalier-dev/espalier/internal/composition/pipeline/structs"
@@ -44,7 +45,10 @@ func BuiltIn() map[string]pipeline.Func {
 	dummy := func(_ context.Context, request *fnv1.RunFunctionRequest) (*fnv1.RunFunctionResponse, error) {
 		return answer.Run(request)
 	}
-	all := map[string]pipeline.Func{answer.Name: dummy, answer.PackageName: dummy}
+	all := map[string]pipeline.Func{
+		answer.Name: dummy, answer.PackageName: dummy,
+		gotemplating.Name: gotemplating.Run, gotemplating.PackageName: gotemplating.Run,
+	}
 	for name, function := range PureFunctions() {
 		all[name] = Adapt(function)
 	}
