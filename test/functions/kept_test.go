@@ -60,9 +60,9 @@ spec:
 	}
 	before := w.Get(t, kind, ns, "web")
 
-	response := graph.New().Run(call.Request{
+	response := graph.New(graph.Native).Run(call.Request{
 		Input: map[string]any{
-			"apiVersion": graph.APIVersion, "kind": graph.Kind,
+			"apiVersion": "graph.fn.espalier.dev/v1alpha1", "kind": "Graph",
 			"spec": map[string]any{"resources": []any{
 				map[string]any{"id": "config", "template": map[string]any{"apiVersion": "v1", "kind": "ConfigMap"}},
 				map[string]any{"id": "web", "template": map[string]any{"apiVersion": "apps/v1", "kind": "Deployment", "spec": map[string]any{"config": "${config.data.hash}"}}},

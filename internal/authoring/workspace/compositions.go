@@ -4,7 +4,9 @@ import (
 	"fmt"
 	"maps"
 	"slices"
+	"strings"
 
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 
@@ -86,11 +88,24 @@ func (w *Workspace) warnOfFunctions(d *Document, c *v1.Composition) {
 			continue
 		}
 		w.add(d, Warning, "", diag.List{{
-			Path: object.Path("spec.pipeline").Index(i).Field("functionRef", "name"), Nearest: diag.Nearest(name, known),
+			Path: object.Path("spec.pipeline").Index(i).Field("functionRef", "name"), Nearest: nearestFunction(name, known),
 			Problem: fmt.Sprintf("%s is not built in, and no Function of that name is here; serve it with --function %s=./program or an address, "+
 				"or add its Function and let a package manager run it", name, name),
 		}})
 	}
+}
+
+// nearestFunction compares names without what most begin with: function-kcl and function-kro are not alike.
+func nearestFunction(name string, known []string) string {
+	const usual = "function-"
+	short := make([]string, len(known))
+	for i := range known {
+		short[i] = strings.TrimPrefix(known[i], usual)
+	}
+	if i := slices.Index(short, diag.Nearest(strings.TrimPrefix(name, usual), short)); i >= 0 {
+		return known[i]
+	}
+	return ""
 }
 
 // It checks the inputs of the steps with built-in functions, and the composed resources in them.
@@ -102,20 +117,36 @@ func (w *Workspace) checkSteps(d *Document, c *v1.Composition, composite schema.
 			w.addf(d, Error, at, "is not an object")
 			continue
 		}
-		problems, notes := functions.Check(step.FunctionRef.Name, input, i == 0, composite, w.Lookup)
+		function := w.builtInNameOf(step)
+		problems, notes := functions.Check(function, input, i == 0, composite, w.Lookup)
 		w.add(d, Error, at, problems)
 		w.add(d, Warning, at, notes)
 		kind, _ := w.Lookup(composite)
-		check := stepCheck{w: w, d: d, at: at, composite: composite, kind: kind, isComplete: isLast(c.Spec.Pipeline[i+1:])}
-		for _, t := range functions.Templates(step.FunctionRef.Name, input) {
+		check := stepCheck{w: w, d: d, at: at, composite: composite, kind: kind, isComplete: w.isLast(c.Spec.Pipeline[i+1:])}
+		for _, t := range functions.Templates(function, input) {
 			check.template(t)
 		}
 	}
 }
 
 // None of the later steps can add fields to composed resources.
-func isLast(later []v1.PipelineStep) bool {
+func (w *Workspace) isLast(later []v1.PipelineStep) bool {
 	return !slices.ContainsFunc(later, func(s v1.PipelineStep) bool {
-		return !slices.Contains([]string{autoready.Name, autoready.PackageName, environment.Name, environment.PackageName}, s.FunctionRef.Name)
+		return !slices.Contains([]string{autoready.Name, autoready.PackageName, environment.Name, environment.PackageName}, w.builtInNameOf(s))
 	})
+}
+
+// builtInNameOf is the name of the built-in function of a step, which its Function may have under another name. It is the step's own name
+// if there is none.
+func (w *Workspace) builtInNameOf(step v1.PipelineStep) string {
+	for _, f := range w.Documents(functionKind) {
+		if f.Object.GetName() != step.FunctionRef.Name {
+			continue
+		}
+		image, _, _ := unstructured.NestedString(f.Object.Object, "spec", "package")
+		if _, isBuiltIn := functions.BuiltIn()[step.FunctionRef.Name]; !isBuiltIn && image != "" {
+			return functions.PackageName(image)
+		}
+	}
+	return step.FunctionRef.Name
 }

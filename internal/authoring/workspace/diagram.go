@@ -49,10 +49,11 @@ func (w *Workspace) drawComposition(c *v1.Composition) diagram.Diagram {
 		if step.Input == nil || utiljson.Unmarshal(step.Input.Raw, &input) != nil {
 			continue
 		}
-		switch step.FunctionRef.Name {
-		case graph.Name, graph.PackageName:
-			p.addGraph(id, input)
-		case patchandtransform.Name, patchandtransform.PackageName:
+		name := w.builtInNameOf(step)
+		if d := graph.DialectOf(name); d != nil {
+			p.addGraph(d, id, input)
+		}
+		if name == patchandtransform.Name || name == patchandtransform.PackageName {
 			p.addTemplates(id, input)
 		}
 	}
@@ -65,8 +66,8 @@ type pipelineDrawing struct {
 	composite schema.GroupVersionKind
 }
 
-func (p *pipelineDrawing) addGraph(step string, input map[string]any) {
-	compiled, _ := graph.Compile(input, p.composite, p.w.Lookup)
+func (p *pipelineDrawing) addGraph(d *graph.Dialect, step string, input map[string]any) {
+	compiled, _ := d.Compile(input, p.composite, p.w.Lookup)
 	if compiled == nil {
 		return
 	}

@@ -20,9 +20,10 @@ type Lookup = func(schema.GroupVersionKind) (object.KindInfo, bool)
 // those that make it fail for some composites, and notes on what may have no effect. lookUp returns what is known of
 // kinds. Inputs of other functions have no problems.
 func Check(function string, input map[string]any, isFirstStep bool, composite schema.GroupVersionKind, lookUp Lookup) (problems, notes diag.List) {
+	if d := graph.DialectOf(function); d != nil {
+		return d.Check(input, composite, lookUp)
+	}
 	switch function {
-	case graph.Name, graph.PackageName:
-		return graph.Check(input, composite, lookUp)
 	case patchandtransform.Name, patchandtransform.PackageName:
 		return patchandtransform.Check(input, isFirstStep)
 	case autoready.Name, autoready.PackageName:

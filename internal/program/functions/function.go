@@ -6,6 +6,7 @@ package functions
 import (
 	"context"
 	"fmt"
+	"strings"
 
 	"google.golang.org/protobuf/types/known/durationpb"
 	"google.golang.org/protobuf/types/known/structpb"
@@ -27,10 +28,7 @@ type PureFunc = func(call.Request) call.Response
 
 // PureFunctions returns the built-in functions that are PureFuncs, by each of their names.
 func PureFunctions() map[string]PureFunc {
-	graphs := graph.New()
-	return map[string]PureFunc{
-		graph.Name:                    graphs.Run,
-		graph.PackageName:             graphs.Run,
+	all := map[string]PureFunc{
 		patchandtransform.Name:        patchandtransform.Run,
 		patchandtransform.PackageName: patchandtransform.Run,
 		autoready.Name:                autoready.Run,
@@ -38,6 +36,13 @@ func PureFunctions() map[string]PureFunc {
 		environment.Name:              environment.Run,
 		environment.PackageName:       environment.Run,
 	}
+	for _, d := range []*graph.Dialect{graph.Native, graph.Kro} {
+		graphs := graph.New(d)
+		for _, name := range d.Names() {
+			all[name] = graphs.Run
+		}
+	}
+	return all
 }
 
 // BuiltIn returns all built-in functions, by each of their names.
@@ -53,6 +58,18 @@ func BuiltIn() map[string]pipeline.Func {
 		all[name] = Adapt(function)
 	}
 	return all
+}
+
+// PackageName is the name that a package manager gives to the Function of a package that it
+// installs as a dependency: the last two parts of the image's path.
+func PackageName(image string) string {
+	image, _, _ = strings.Cut(image, "@")
+	parts := strings.Split(image, "/")
+	if len(parts) < 2 {
+		return ""
+	}
+	name, _, _ := strings.Cut(parts[len(parts)-1], ":")
+	return parts[len(parts)-2] + "-" + name
 }
 
 // Register registers all built-in functions.

@@ -20,7 +20,7 @@ type Template struct {
 	Path object.Path
 	// Object is the object before patches, or with expressions; nil if an earlier step produces it.
 	Object map[string]any
-	// IsGraph: it is a node of function-graph.
+	// IsGraph: it is a node of a graph.
 	IsGraph bool
 	// Fields are the fields that its patches read and write.
 	Fields []Field
@@ -29,6 +29,9 @@ type Template struct {
 // Templates returns the composed resources in the input of a step; none if the function is not built in. An invalid
 // input has the ones that can be decoded.
 func Templates(function string, input map[string]any) []Template {
+	if d := graph.DialectOf(function); d != nil {
+		return graphTemplates(d, input)
+	}
 	var out []Template
 	switch function {
 	case patchandtransform.Name, patchandtransform.PackageName:
@@ -36,15 +39,19 @@ func Templates(function string, input map[string]any) []Template {
 		for _, t := range in.Templates() {
 			out = append(out, Template{Name: t.Name, Path: t.Path.Field("base"), Object: t.Base, Fields: t.Fields})
 		}
-	case graph.Name, graph.PackageName:
-		resources, _, _ := unstructured.NestedSlice(input, "spec", "resources")
-		for i, r := range resources {
-			resource, _ := r.(map[string]any)
-			template, _ := resource["template"].(map[string]any)
-			id, _ := resource["id"].(string)
-			if template != nil {
-				out = append(out, Template{Name: id, Path: object.Path("spec.resources").Index(i).Field("template"), Object: template, IsGraph: true})
-			}
+	}
+	return out
+}
+
+func graphTemplates(d *graph.Dialect, input map[string]any) []Template {
+	var out []Template
+	resources, _, _ := unstructured.NestedSlice(input, strings.Split(string(d.Resources()), ".")...)
+	for i, r := range resources {
+		resource, _ := r.(map[string]any)
+		template, _ := resource["template"].(map[string]any)
+		id, _ := resource["id"].(string)
+		if template != nil {
+			out = append(out, Template{Name: id, Path: d.Resources().Index(i).Field("template"), Object: template, IsGraph: true})
 		}
 	}
 	return out

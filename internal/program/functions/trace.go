@@ -17,10 +17,7 @@ type writesFunc = func(r call.Request, to trace.Object, path []any) []trace.Writ
 
 // tracers are the built-in functions that say what in their input writes a field. The other ones write none.
 func tracers() map[string]writesFunc {
-	graphs := graph.New()
-	return map[string]writesFunc{
-		graph.Name:                    graphs.Writes,
-		graph.PackageName:             graphs.Writes,
+	all := map[string]writesFunc{
 		patchandtransform.Name:        patchandtransform.Writes,
 		patchandtransform.PackageName: patchandtransform.Writes,
 		environment.Name:              environment.Writes,
@@ -28,6 +25,13 @@ func tracers() map[string]writesFunc {
 		answer.Name:                   writesOfAnswer,
 		answer.PackageName:            writesOfAnswer,
 	}
+	for _, d := range []*graph.Dialect{graph.Native, graph.Kro} {
+		graphs := graph.New(d)
+		for _, name := range d.Names() {
+			all[name] = graphs.Writes
+		}
+	}
+	return all
 }
 
 // writesOfAnswer is for function-dummy: its input contains the response.

@@ -11,8 +11,8 @@ import (
 // Check lists the problems of an input, with paths in it: those that make the function fail for every composite of
 // the kind, and notes on data of Secrets in outputs. lookUp returns what is known of kinds; expressions about unknown
 // ones are not type-checked.
-func Check(input map[string]any, composite schema.GroupVersionKind, lookUp func(schema.GroupVersionKind) (object.KindInfo, bool)) (problems, notes diag.List) {
-	compiled, problems := Compile(input, composite, lookUp)
+func (d *Dialect) Check(input map[string]any, composite schema.GroupVersionKind, lookUp func(schema.GroupVersionKind) (object.KindInfo, bool)) (problems, notes diag.List) {
+	compiled, problems := d.Compile(input, composite, lookUp)
 	if compiled != nil {
 		notes = compiled.SecretOutputs
 	}
@@ -20,8 +20,8 @@ func Check(input map[string]any, composite schema.GroupVersionKind, lookUp func(
 }
 
 // Compile returns the graph of an input for a composite kind, or its problems, as Check does.
-func Compile(input map[string]any, composite schema.GroupVersionKind, lookUp func(schema.GroupVersionKind) (object.KindInfo, bool)) (*graph.Graph, diag.List) {
-	spec, problems := decode(input)
+func (d *Dialect) Compile(input map[string]any, composite schema.GroupVersionKind, lookUp func(schema.GroupVersionKind) (object.KindInfo, bool)) (*graph.Graph, diag.List) {
+	spec, problems := d.decode(input)
 	if len(problems) > 0 {
 		return nil, problems
 	}
@@ -32,10 +32,10 @@ func Compile(input map[string]any, composite schema.GroupVersionKind, lookUp fun
 		}
 	}
 	instance, _ := lookUp(composite)
-	compiled, problems := graph.CompileEmbedded(spec, kinds, graph.Embedded{Instance: instance.Schema, Ready: unreadyReason})
-	moveStatus(problems)
+	compiled, problems := graph.CompileEmbedded(spec, kinds, graph.Embedded{Instance: instance.Schema, Ready: d.ready})
+	d.paths(problems)
 	if compiled != nil {
-		moveStatus(compiled.SecretOutputs)
+		d.paths(compiled.SecretOutputs)
 	}
 	return compiled, problems
 }

@@ -2,30 +2,28 @@ package graph
 
 import (
 	"encoding/json"
-	"strings"
 	"sync"
 
-	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	openapi "k8s.io/kube-openapi/pkg/validation/spec"
 
 	"github.com/espalier-dev/espalier/api/v1alpha1"
-	"github.com/espalier-dev/espalier/internal/composition/functions/autoready"
 	"github.com/espalier-dev/espalier/internal/composition/functions/call"
 	"github.com/espalier-dev/espalier/internal/diag"
 	"github.com/espalier-dev/espalier/internal/graph"
 	"github.com/espalier-dev/espalier/internal/object"
 )
 
-// Function is function-graph with a cache of compiled graphs: most calls have one of few inputs. The response depends
+// Function composes graphs of a dialect, with a cache of compiled graphs: most calls have one of few inputs. The response depends
 // only on the request. It is safe for concurrent use.
 type Function struct {
-	inputs cache[*parsed]
-	graphs cache[*compiled]
+	dialect *Dialect
+	inputs  cache[*parsed]
+	graphs  cache[*compiled]
 }
 
 // New returns a Function with an empty cache.
-func New() *Function { return &Function{} }
+func New(d *Dialect) *Function { return &Function{dialect: d} }
 
 type parsed struct {
 	digest   string
@@ -43,7 +41,7 @@ func (f *Function) parse(input map[string]any) *parsed {
 	digest := object.Digest(input)
 	return f.inputs.get(digest, func() *parsed {
 		p := &parsed{digest: digest}
-		if p.spec, p.problems = decode(input); len(p.problems) == 0 {
+		if p.spec, p.problems = f.dialect.decode(input); len(p.problems) == 0 {
 			p.kinds = graph.UsedKindsOfEmbedded(p.spec)
 		}
 		return p
@@ -65,36 +63,18 @@ func (f *Function) compile(p *parsed, composite schema.GroupVersionKind, schemas
 			}
 		}
 		c := &compiled{}
-		c.graph, c.problems = graph.CompileEmbedded(p.spec, kinds, graph.Embedded{Instance: openAPISchema(schemas[keyOf(composite)]), Ready: unreadyReason})
-		moveStatus(c.problems)
+		c.graph, c.problems = graph.CompileEmbedded(p.spec, kinds, graph.Embedded{Instance: openAPISchema(schemas[keyOf(composite)]), Ready: f.dialect.ready})
+		f.dialect.paths(c.problems)
 		if c.graph != nil {
-			moveStatus(c.graph.SecretOutputs)
+			f.dialect.paths(c.graph.SecretOutputs)
 		}
 		return c
 	})
 }
 
-// moveStatus changes paths of the status to paths in the input.
-func moveStatus(problems diag.List) {
-	for i := range problems {
-		if rest, ok := strings.CutPrefix(string(problems[i].Path), statusInDefinition); ok {
-			problems[i].Path = object.Path(statusInInput + rest)
-		}
-	}
-}
-
 func keyOf(gvk schema.GroupVersionKind) string {
 	apiVersion, kind := gvk.ToAPIVersionAndKind()
 	return apiVersion + "/" + kind
-}
-
-// unreadyReason is the readiness rule for resources without readyWhen, the one of
-// function-auto-ready.
-func unreadyReason(o *unstructured.Unstructured) string {
-	if autoready.Ready(o) {
-		return ""
-	}
-	return "its status doesn't say that it is"
 }
 
 // openAPISchema is the decoded schema of a kind; nil if there is none or it cannot be

@@ -2,7 +2,6 @@ package graph
 
 import (
 	"slices"
-	"strings"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
@@ -26,7 +25,7 @@ func (c *composition) addConditions(out *call.Response, author plan.AuthorCondit
 		switch one.Type {
 		case Resolved, "Ready", "Synced":
 			out.Results = append(out.Results, call.Result{Severity: call.Warning,
-				Message: "the condition type " + one.Type + " is reserved; rename the condition in spec.status"})
+				Message: "the condition type " + one.Type + " is reserved; rename the condition in " + string(c.dialect.prefix.Field("status"))})
 		default:
 			out.Conditions = append(out.Conditions, call.Condition{Type: one.Type, Status: status, Reason: one.Reason, Message: one.Message})
 		}
@@ -37,6 +36,6 @@ func (c *composition) addConditions(out *call.Response, author plan.AuthorCondit
 		}
 	}
 	for _, why := range author.Problems {
-		out.Results = append(out.Results, call.Result{Severity: call.Warning, Message: strings.ReplaceAll(why, statusInDefinition, statusInInput)})
+		out.Results = append(out.Results, call.Result{Severity: call.Warning, Message: c.dialect.text(why)})
 	}
 }

@@ -18,14 +18,16 @@ import (
 // kinds where the engine provides them, and cluster.yaml, a list of other objects. want-answer
 // is the function's answer once it has what it requires.
 func TestGoldens(t *testing.T) {
-	f := New()
-	golden.Run(t, "testdata/*.txtar", func(t *testing.T, a *golden.Archive) {
-		got := answer(t, f, a.Input)
-		if uncached := answer(t, New(), a.Input); got != uncached {
-			t.Errorf("the answer differs without the function's cache:\n%s", cmp.Diff(got, uncached))
-		}
-		a.Record("answer", got)
-	})
+	for pattern, dialect := range map[string]*Dialect{"testdata/*.txtar": Native, "testdata/kro/*.txtar": Kro} {
+		f := New(dialect)
+		golden.Run(t, pattern, func(t *testing.T, a *golden.Archive) {
+			got := answer(t, f, a.Input)
+			if uncached := answer(t, New(dialect), a.Input); got != uncached {
+				t.Errorf("the answer differs without the function's cache:\n%s", cmp.Diff(got, uncached))
+			}
+			a.Record("answer", got)
+		})
+	}
 }
 
 // callUntilSettled calls a function until it has what it requires, and returns the number of calls.

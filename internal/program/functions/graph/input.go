@@ -14,17 +14,12 @@ import (
 	"github.com/espalier-dev/espalier/internal/object"
 )
 
-// The names that compositions reference this function by: the short one, and the one that
-// a package manager derives from its package.
+// The kinds of the inputs.
 const (
-	Name        = "function-graph"
-	PackageName = "espalier-dev-function-graph"
-)
-
-// APIVersion and Kind of the input.
-const (
-	APIVersion = "graph.fn.espalier.dev/v1alpha1"
-	Kind       = "Graph"
+	nativeVersion = "graph.fn.espalier.dev/v1alpha1"
+	nativeKind    = "Graph"
+	kroVersion    = "kro.fn.crossplane.io/v1alpha1"
+	kroKind       = "ResourceGraph"
 )
 
 type input struct {
@@ -70,21 +65,46 @@ type waitFor struct {
 
 func decode(from map[string]any) (*v1alpha1.DefinitionSpec, diag.List) {
 	var in input
-	var problems diag.List
-	if len(from) == 0 {
-		problems.Addf("", "the input is missing; expected %s of %s", Kind, APIVersion)
-		return nil, problems
-	}
-	strict.Decode(from, &in, "", &problems)
-	if in.APIVersion != APIVersion || in.Kind != Kind {
-		problems.Addf("kind", "is %s of %q, not %s of %s", in.Kind, in.APIVersion, Kind, APIVersion)
-	}
+	problems := decodeInto(&in, from, nativeVersion, nativeKind)
 	out := &v1alpha1.DefinitionSpec{Schema: &v1alpha1.Schema{Status: rawExtension(in.Spec.Status)}, AllowSecretOutputs: in.Spec.AllowSecretOutputs}
-	for i := range in.Spec.Resources {
-		r := &in.Spec.Resources[i]
-		out.Resources = append(out.Resources, r.translate(object.Path("spec.resources").Index(i), &problems))
-	}
+	out.Resources = translate(in.Spec.Resources, "spec.resources", &problems)
 	return out, problems
+}
+
+// kroInput also accepts the fields that resources have in function-graph.
+type kroInput struct {
+	APIVersion string         `json:"apiVersion"`
+	Kind       string         `json:"kind"`
+	Metadata   map[string]any `json:"metadata"`
+	Status     map[string]any `json:"status"`
+	Resources  []resource     `json:"resources"`
+}
+
+func decodeKro(from map[string]any) (*v1alpha1.DefinitionSpec, diag.List) {
+	var in kroInput
+	problems := decodeInto(&in, from, kroVersion, kroKind)
+	out := &v1alpha1.DefinitionSpec{Schema: &v1alpha1.Schema{Status: rawExtension(in.Status)}}
+	out.Resources = translate(in.Resources, "resources", &problems)
+	return out, problems
+}
+
+func decodeInto(in any, from map[string]any, apiVersion, kind string) (problems diag.List) {
+	if len(from) == 0 {
+		problems.Addf("", "the input is missing; expected %s of %s", kind, apiVersion)
+		return problems
+	}
+	strict.Decode(from, in, "", &problems)
+	if from["apiVersion"] != apiVersion || from["kind"] != kind {
+		problems.Addf("kind", "is %v of \"%v\", not %s of %s", from["kind"], from["apiVersion"], kind, apiVersion)
+	}
+	return problems
+}
+
+func translate(resources []resource, at object.Path, problems *diag.List) (out []*v1alpha1.Resource) {
+	for i := range resources {
+		out = append(out, resources[i].translate(at.Index(i), problems))
+	}
+	return out
 }
 
 func (r *resource) translate(at object.Path, problems *diag.List) *v1alpha1.Resource {

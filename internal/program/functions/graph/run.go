@@ -9,6 +9,7 @@ import (
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 
+	"github.com/espalier-dev/espalier/api/v1alpha1"
 	"github.com/espalier-dev/espalier/internal/composition/functions/call"
 	"github.com/espalier-dev/espalier/internal/diag"
 	"github.com/espalier-dev/espalier/internal/instance/inventory"
@@ -30,7 +31,8 @@ func (f *Function) Run(r call.Request) call.Response {
 	if composite.Object == nil {
 		composite.Object = map[string]any{}
 	}
-	c := &composition{Request: r, composite: composite}
+	r.Observed.Resources = f.dialect.nodes(r.Observed.Resources, p.spec)
+	c := &composition{Request: r, composite: composite, dialect: f.dialect, spec: p.spec}
 	if c.requireSchemas(append([]schema.GroupVersionKind{composite.GroupVersionKind()}, p.kinds...)) {
 		return call.Response{Desired: r.Desired, Context: r.Context, Requirements: c.requirements}
 	}
@@ -47,6 +49,8 @@ func (f *Function) Run(r call.Request) call.Response {
 
 type composition struct {
 	call.Request
+	dialect      *Dialect
+	spec         *v1alpha1.DefinitionSpec
 	composite    *unstructured.Unstructured
 	requirements call.Requirements
 }
@@ -106,11 +110,15 @@ func (c *composition) respond(d plan.Desired) call.Response {
 			waits = append(waits, plan.Wait{Node: n.ID, Reason: n.Refusal.Reason, On: "its items", Detail: n.Refusal.Message})
 		}
 		for name, wanted := range c.desiredObjects(n) {
-			place := inventory.Place{Layer: n.Layer, DependsOn: expandCollections(n.DependsOn, names), DeleteAfter: expandCollections(n.DeleteAfter, names),
-				OnDelete: n.OnDelete}
+			place := inventory.Place{
+				Layer: n.Layer, OnDelete: n.OnDelete,
+				DependsOn:   c.dialect.resourceNames(expandCollections(n.DependsOn, names)),
+				DeleteAfter: c.dialect.resourceNames(expandCollections(n.DeleteAfter, names)),
+			}
 			place.Annotate(wanted)
-			if _, exists := out.Desired.Resources[name]; !exists || n.ID == name {
-				out.Desired.Resources[name] = call.Resource{Object: wanted.Object, Ready: readiness(n)}
+			resource := c.dialect.resourceName(name)
+			if _, exists := out.Desired.Resources[resource]; !exists || n.ID == name {
+				out.Desired.Resources[resource] = call.Resource{Object: wanted.Object, Ready: c.readiness(n)}
 			}
 		}
 	}
@@ -119,7 +127,7 @@ func (c *composition) respond(d plan.Desired) call.Response {
 	}
 	c.addStatus(&out.Desired.Composite, d.Status)
 	for _, why := range d.Unresolved {
-		out.Results = append(out.Results, call.Result{Severity: call.Warning, Message: strings.ReplaceAll(why, statusInDefinition, statusInInput)})
+		out.Results = append(out.Results, call.Result{Severity: call.Warning, Message: c.dialect.text(why)})
 	}
 	for _, w := range waits {
 		if w.Reason.IsError() {
@@ -144,7 +152,12 @@ func (c *composition) respond(d plan.Desired) call.Response {
 	return out
 }
 
-func readiness(n *plan.Node) call.Ready {
+func (c *composition) readiness(n *plan.Node) call.Ready {
+	if c.dialect.leavesReadiness && len(n.Waits) == 0 && !slices.ContainsFunc(c.spec.Resources, func(r *v1alpha1.Resource) bool {
+		return (r.ID == n.ID || r.ID == n.Collection) && len(r.ReadyWhen) > 0
+	}) {
+		return call.Unspecified
+	}
 	if n.Observed != nil && n.Ready && len(n.Waits) == 0 {
 		return call.True
 	}
@@ -182,12 +195,6 @@ func mergeMaps(into, from map[string]any) map[string]any {
 	}
 	return out
 }
-
-// The paths of the status in a ResourceGraphDefinition and in the input.
-const (
-	statusInDefinition = "spec.schema.status"
-	statusInInput      = "spec.status"
-)
 
 const maxListedWaits = 5
 

@@ -10,7 +10,7 @@ import (
 )
 
 func graphOf(resources ...any) map[string]any {
-	return map[string]any{"apiVersion": APIVersion, "kind": Kind, "spec": map[string]any{"resources": resources}}
+	return map[string]any{"apiVersion": nativeVersion, "kind": nativeKind, "spec": map[string]any{"resources": resources}}
 }
 
 func configMap(id string, data map[string]any) map[string]any {
@@ -24,7 +24,7 @@ func composite(spec map[string]any) call.State {
 // TestManyGraphsAreForgotten lets more graphs be composed than are remembered, by several
 // callers at once: each gets its own.
 func TestManyGraphsAreForgotten(t *testing.T) {
-	f := New()
+	f := New(Native)
 	var all sync.WaitGroup
 	for caller := range 4 {
 		all.Go(func() {
@@ -47,7 +47,7 @@ func TestManyGraphsAreForgotten(t *testing.T) {
 
 // TestASchemaThatChangesIsCheckedAgain although the input is the same.
 func TestASchemaThatChangesIsCheckedAgain(t *testing.T) {
-	f := New()
+	f := New(Native)
 	run := func(field string) call.Response {
 		schema := map[string]any{"type": "object", "properties": map[string]any{"spec": map[string]any{
 			"type": "object", "properties": map[string]any{field: map[string]any{"type": "string"}},
@@ -78,7 +78,7 @@ func TestANameThatCannotBe(t *testing.T) {
 		"an invalid name: \"a b\"":      {"name": "${'a b'}"},
 	}
 	for want, metadata := range cases {
-		r := New().Run(call.Request{
+		r := New(Native).Run(call.Request{
 			Input:    graphOf(map[string]any{"id": "other", "externalRef": map[string]any{"apiVersion": "v1", "kind": "ConfigMap", "metadata": metadata}}),
 			Observed: composite(nil),
 		})

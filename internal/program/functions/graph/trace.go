@@ -8,7 +8,6 @@ import (
 	"github.com/espalier-dev/espalier/internal/composition/functions/call"
 	"github.com/espalier-dev/espalier/internal/composition/trace"
 	"github.com/espalier-dev/espalier/internal/graph"
-	"github.com/espalier-dev/espalier/internal/object"
 )
 
 // Writes returns the field of the request's graph that sets a field of a resource, or of the composite's status; none if the graph does not
@@ -28,21 +27,14 @@ func (f *Function) Writes(r call.Request, to trace.Object, path []any) []trace.W
 	var set bool
 	switch {
 	case to.Kind == trace.Composed:
-		node := to.Resource
-		if collection, item := collectionOf(node); item {
-			node = collection
-		}
-		source, set = compiled.graph.SourceOf(node, nil, path)
+		source, set = compiled.graph.SourceOf(f.dialect.templateOf(to.Resource, p.spec), nil, path)
 	case to.Kind == trace.Composite && len(path) > 0 && path[0] == "status":
 		source, set = compiled.graph.StatusSourceOf(path[1:])
 	}
 	if !set {
 		return nil
 	}
-	w := trace.Write{Place: source.Path, What: "literal"}
-	if rest, moved := strings.CutPrefix(string(w.Place), statusInDefinition); moved {
-		w.Place = object.Path(statusInInput + rest)
-	}
+	w := trace.Write{Place: f.dialect.path(source.Path), What: "literal"}
 	var texts []string
 	for _, x := range source.Expressions {
 		texts = append(texts, "${"+strings.Join(strings.Fields(x.Program.Source()), " ")+"}")

@@ -295,7 +295,7 @@ func (c *Registry) builtInNameFor(name string) string {
 		return name
 	}
 	if f := c.functions[name]; f != nil {
-		if as := packageName(f.image); c.builtIn[as] {
+		if as := builtin.PackageName(f.image); c.builtIn[as] {
 			return as
 		}
 	}

@@ -9,6 +9,7 @@ import (
 
 	v1 "github.com/espalier-dev/espalier/api/pkg/v1"
 	"github.com/espalier-dev/espalier/internal/composition/pipeline"
+	builtin "github.com/espalier-dev/espalier/internal/program/functions"
 )
 
 // Backend is what serves a function.
@@ -130,7 +131,7 @@ func (f routeInput) image() string {
 // isSamePackage reports whether a package is the package of a built-in function: the built-in functions (all) are
 // registered by the name of their package and by their usual name.
 func isSamePackage(image, builtIn string, all map[string]bool) bool {
-	name := packageName(image)
+	name := builtin.PackageName(image)
 	return builtIn != "" && all[name] && strings.HasSuffix(name, builtIn)
 }
 
@@ -256,18 +257,6 @@ func activeRevision(all []revision) (revision, bool) {
 	return slices.MaxFunc(active, func(a, b revision) int {
 		return cmp.Or(cmp.Compare(a.number, b.number), strings.Compare(a.name, b.name))
 	}), true
-}
-
-// packageName is the name that a package manager gives to the Function of a package that it
-// installs as a dependency: the last two parts of the image's path.
-func packageName(image string) string {
-	image, _, _ = strings.Cut(image, "@")
-	parts := strings.Split(image, "/")
-	if len(parts) < 2 {
-		return ""
-	}
-	name, _, _ := strings.Cut(parts[len(parts)-1], ":")
-	return parts[len(parts)-2] + "-" + name
 }
 
 // waiting sets whether the route's problem ends without an action of a user.

@@ -209,7 +209,7 @@ func TestWhatAPackageIsCalled(t *testing.T) {
 		"function-ready:v1":                                        "",
 		"":                                                         "",
 	} {
-		if got := packageName(image); got != want {
+		if got := builtin.PackageName(image); got != want {
 			t.Errorf("%q: got %q, want %q", image, got, want)
 		}
 	}
