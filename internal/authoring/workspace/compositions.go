@@ -15,6 +15,7 @@ import (
 	pkgv1 "github.com/espalier-dev/espalier/api/pkg/v1"
 	"github.com/espalier-dev/espalier/internal/composition/functions/autoready"
 	"github.com/espalier-dev/espalier/internal/composition/functions/environment"
+	"github.com/espalier-dev/espalier/internal/composition/functions/extraresources"
 	"github.com/espalier-dev/espalier/internal/composition/xrd"
 	"github.com/espalier-dev/espalier/internal/diag"
 	"github.com/espalier-dev/espalier/internal/object"
@@ -132,7 +133,9 @@ func (w *Workspace) checkSteps(d *Document, c *v1.Composition, composite schema.
 // None of the later steps can add fields to composed resources.
 func (w *Workspace) isLast(later []v1.PipelineStep) bool {
 	return !slices.ContainsFunc(later, func(s v1.PipelineStep) bool {
-		return !slices.Contains([]string{autoready.Name, autoready.PackageName, environment.Name, environment.PackageName}, w.builtInNameOf(s))
+		return !slices.Contains([]string{
+			autoready.Name, autoready.PackageName, environment.Name, environment.PackageName, extraresources.Name, extraresources.PackageName,
+		}, w.builtInNameOf(s))
 	})
 }
 

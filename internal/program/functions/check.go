@@ -6,6 +6,7 @@ import (
 	"github.com/espalier-dev/espalier/internal/composition/functions/answer"
 	"github.com/espalier-dev/espalier/internal/composition/functions/autoready"
 	"github.com/espalier-dev/espalier/internal/composition/functions/environment"
+	"github.com/espalier-dev/espalier/internal/composition/functions/extraresources"
 	"github.com/espalier-dev/espalier/internal/composition/functions/gotemplating"
 	"github.com/espalier-dev/espalier/internal/composition/functions/patchandtransform"
 	"github.com/espalier-dev/espalier/internal/diag"
@@ -32,6 +33,8 @@ func Check(function string, input map[string]any, isFirstStep bool, composite sc
 		return environment.Check(input), nil
 	case gotemplating.Name, gotemplating.PackageName:
 		return gotemplating.Check(input)
+	case extraresources.Name, extraresources.PackageName:
+		return extraresources.Check(input), nil
 	case answer.Name, answer.PackageName:
 		return answer.Check(input), nil
 	}

@@ -15,6 +15,7 @@ import (
 	"github.com/espalier-dev/espalier/internal/composition/functions/autoready"
 	"github.com/espalier-dev/espalier/internal/composition/functions/call"
 	"github.com/espalier-dev/espalier/internal/composition/functions/environment"
+	"github.com/espalier-dev/espalier/internal/composition/functions/extraresources"
 	"github.com/espalier-dev/espalier/internal/composition/functions/gotemplating"
 	"github.com/espalier-dev/espalier/internal/composition/functions/patchandtransform"
 	"github.com/espalier-dev/espalier/internal/composition/pipeline"
@@ -35,6 +36,8 @@ func PureFunctions() map[string]PureFunc {
 		autoready.PackageName:         autoready.Run,
 		environment.Name:              environment.Run,
 		environment.PackageName:       environment.Run,
+		extraresources.Name:           extraresources.Run,
+		extraresources.PackageName:    extraresources.Run,
 	}
 	for _, d := range []*graph.Dialect{graph.Native, graph.Kro} {
 		graphs := graph.New(d)

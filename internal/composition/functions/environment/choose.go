@@ -81,7 +81,7 @@ func (in *input) selectConfigs(i int, found []map[string]any) ([]map[string]any,
 	if least := s.Selector.MinMatch; least != nil && int64(len(found)) < *least {
 		return nil, fmt.Errorf("spec.environmentConfigs[%d] selects %d EnvironmentConfigs; minMatch is %d", i, len(found), *least)
 	}
-	sorted, err := sortByField(cmp.Or(s.Selector.SortByFieldPath, "metadata.name"), found)
+	sorted, err := SortByField(kind, cmp.Or(s.Selector.SortByFieldPath, "metadata.name"), found)
 	if err != nil {
 		return nil, fmt.Errorf("spec.environmentConfigs[%d]: %w", i, err)
 	}
@@ -91,9 +91,9 @@ func (in *input) selectConfigs(i int, found []map[string]any) ([]map[string]any,
 	return sorted, nil
 }
 
-// sortByField sorts objects by a string or number field. An object without the field counts
+// SortByField sorts objects of a kind by a string or number field. An object without the field counts
 // as having "" or 0. Strings and numbers cannot be mixed.
-func sortByField(path string, objects []map[string]any) ([]map[string]any, error) {
+func SortByField(kind, path string, objects []map[string]any) ([]map[string]any, error) {
 	type entry struct {
 		object map[string]any
 		text   string
@@ -105,7 +105,7 @@ func sortByField(path string, objects []map[string]any) ([]map[string]any, error
 		entries[i].object = o
 		value, err := fieldpath.Get(o, path)
 		if err != nil && !fieldpath.IsNotFound(err) {
-			return nil, fmt.Errorf("cannot sort EnvironmentConfig %s: %w", nameOf(o), err)
+			return nil, fmt.Errorf("cannot sort %s %s: %w", kind, nameOf(o), err)
 		}
 		switch value := value.(type) {
 		case nil:
@@ -116,11 +116,11 @@ func sortByField(path string, objects []map[string]any) ([]map[string]any, error
 		case float64:
 			entries[i].number, numbers = value, true
 		default:
-			return nil, fmt.Errorf("cannot sort EnvironmentConfig %s: %s must be a string or a number", nameOf(o), path)
+			return nil, fmt.Errorf("cannot sort %s %s: %s must be a string or a number", kind, nameOf(o), path)
 		}
 	}
 	if texts && numbers {
-		return nil, fmt.Errorf("cannot sort EnvironmentConfigs: %s is a string in one and a number in another", path)
+		return nil, fmt.Errorf("cannot sort by %s: it is a string in one %s and a number in another", path, kind)
 	}
 	slices.SortStableFunc(entries, func(a, b entry) int { return cmp.Or(cmp.Compare(a.text, b.text), cmp.Compare(a.number, b.number)) })
 	out := make([]map[string]any, len(entries))
