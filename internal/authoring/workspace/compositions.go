@@ -16,6 +16,7 @@ import (
 	"github.com/espalier-dev/espalier/internal/composition/functions/autoready"
 	"github.com/espalier-dev/espalier/internal/composition/functions/environment"
 	"github.com/espalier-dev/espalier/internal/composition/functions/extraresources"
+	"github.com/espalier-dev/espalier/internal/composition/functions/sequencer"
 	"github.com/espalier-dev/espalier/internal/composition/xrd"
 	"github.com/espalier-dev/espalier/internal/diag"
 	"github.com/espalier-dev/espalier/internal/object"
@@ -135,6 +136,7 @@ func (w *Workspace) isLast(later []v1.PipelineStep) bool {
 	return !slices.ContainsFunc(later, func(s v1.PipelineStep) bool {
 		return !slices.Contains([]string{
 			autoready.Name, autoready.PackageName, environment.Name, environment.PackageName, extraresources.Name, extraresources.PackageName,
+			sequencer.Name, sequencer.PackageName,
 		}, w.builtInNameOf(s))
 	})
 }

@@ -9,6 +9,7 @@ import (
 	"github.com/espalier-dev/espalier/internal/composition/functions/extraresources"
 	"github.com/espalier-dev/espalier/internal/composition/functions/gotemplating"
 	"github.com/espalier-dev/espalier/internal/composition/functions/patchandtransform"
+	"github.com/espalier-dev/espalier/internal/composition/functions/sequencer"
 	"github.com/espalier-dev/espalier/internal/diag"
 	"github.com/espalier-dev/espalier/internal/object"
 	"github.com/espalier-dev/espalier/internal/program/functions/graph"
@@ -35,6 +36,8 @@ func Check(function string, input map[string]any, isFirstStep bool, composite sc
 		return gotemplating.Check(input)
 	case extraresources.Name, extraresources.PackageName:
 		return extraresources.Check(input), nil
+	case sequencer.Name, sequencer.PackageName:
+		return sequencer.Check(input), nil
 	case answer.Name, answer.PackageName:
 		return answer.Check(input), nil
 	}

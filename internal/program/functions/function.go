@@ -18,6 +18,7 @@ import (
 	"github.com/espalier-dev/espalier/internal/composition/functions/extraresources"
 	"github.com/espalier-dev/espalier/internal/composition/functions/gotemplating"
 	"github.com/espalier-dev/espalier/internal/composition/functions/patchandtransform"
+	"github.com/espalier-dev/espalier/internal/composition/functions/sequencer"
 	"github.com/espalier-dev/espalier/internal/composition/pipeline"
 	"github.com/espalier-dev/espalier/internal/composition/pipeline/structs"
 	"github.com/espalier-dev/espalier/internal/program/functions/graph"
@@ -50,11 +51,14 @@ func PureFunctions() map[string]PureFunc {
 
 // BuiltIn returns all built-in functions, by each of their names.
 func BuiltIn() map[string]pipeline.Func {
-	dummy := func(_ context.Context, request *fnv1.RunFunctionRequest) (*fnv1.RunFunctionResponse, error) {
-		return answer.Run(request)
+	pure := func(run func(*fnv1.RunFunctionRequest) (*fnv1.RunFunctionResponse, error)) pipeline.Func {
+		return func(_ context.Context, request *fnv1.RunFunctionRequest) (*fnv1.RunFunctionResponse, error) {
+			return run(request)
+		}
 	}
 	all := map[string]pipeline.Func{
-		answer.Name: dummy, answer.PackageName: dummy,
+		answer.Name: pure(answer.Run), answer.PackageName: pure(answer.Run),
+		sequencer.Name: pure(sequencer.Run), sequencer.PackageName: pure(sequencer.Run),
 		gotemplating.Name: gotemplating.Run, gotemplating.PackageName: gotemplating.Run,
 	}
 	for name, function := range PureFunctions() {

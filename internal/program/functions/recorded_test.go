@@ -79,13 +79,19 @@ func merged(a, b map[string]any) map[string]any {
 	return out
 }
 
-// comparable is an answer without what may differ: the time to live, texts of errors with everything else in their answers,
+// comparable is an answer without what may differ: the time to live, texts, everything else beside an error,
 // empty annotations, and requirements for earlier versions of the protocol.
 func comparable(t *testing.T, response *fnv1.RunFunctionResponse) map[string]any {
 	t.Helper()
 	for _, result := range response.GetResults() {
 		if result.GetSeverity() == fnv1.Severity_SEVERITY_FATAL {
 			return map[string]any{"fatal": result.GetMessage()}
+		}
+	}
+	for _, result := range response.GetResults() {
+		result.Message = ""
+		if result.GetTarget() == fnv1.Target_TARGET_COMPOSITE {
+			result.Target = nil // the default
 		}
 	}
 	response.Meta = nil
