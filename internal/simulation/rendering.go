@@ -294,7 +294,7 @@ func (r *rendering) next(ctx context.Context, c *Offline, files []Applied) (agai
 	// consist of yet. The rest of them is applied at last, and refused.
 	complete := slices.DeleteFunc(slices.Clone(rest), func(f Applied) bool { return c.refuses(ctx, f.Object) })
 	if len(complete) == 0 {
-		complete = rest
+		complete = slices.Clone(rest)
 	}
 	r.pending = slices.DeleteFunc(rest, func(f Applied) bool { return slices.Contains(complete, f) })
 	r.besides = append(r.besides, complete...)

@@ -242,6 +242,128 @@ spec:
 	}
 }
 
+// TestRenderReportsWhatNoInstanceConsistsOf has an observed Deployment that cannot be created as it is.
+func TestRenderReportsWhatNoInstanceConsistsOf(t *testing.T) {
+	t.Parallel()
+	file := filepath.Join(t.TempDir(), "site.yaml")
+	const site = `
+apiVersion: kro.run/v1alpha1
+kind: ResourceGraphDefinition
+metadata: {name: site}
+spec:
+  schema: {apiVersion: v1alpha1, kind: Site, spec: {}}
+  resources:
+  - {id: config, template: {apiVersion: v1, kind: ConfigMap, metadata: {name: shop}}}
+---
+{apiVersion: kro.run/v1alpha1, kind: Site, metadata: {name: shop}}
+---
+{apiVersion: apps/v1, kind: Deployment, metadata: {name: other}, status: {availableReplicas: 3}}
+`
+	if err := os.WriteFile(file, []byte(site), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	code, _, stderr := call(t.Context(), "render", "-f", file)
+	if code == exitDone || !strings.Contains(stderr, "Deployment default/other: Refused") {
+		t.Errorf("code %d: %s", code, stderr)
+	}
+}
+
+// TestBuiltInFunctionsOfFiles has a pipeline as users of Crossplane write it, with Functions for their packages.
+func TestBuiltInFunctionsOfFiles(t *testing.T) {
+	t.Parallel()
+	file := filepath.Join(t.TempDir(), "app.yaml")
+	const app = `
+apiVersion: apiextensions.crossplane.io/v2
+kind: CompositeResourceDefinition
+metadata: {name: apps.field.example.org}
+spec:
+  scope: Namespaced
+  group: field.example.org
+  names: {kind: App, plural: apps}
+  versions:
+  - name: v1
+    served: true
+    referenceable: true
+    schema:
+      openAPIV3Schema:
+        type: object
+        properties:
+          spec: {type: object, x-kubernetes-preserve-unknown-fields: true}
+          status: {type: object, properties: {name: {type: string}}}
+---
+apiVersion: pkg.crossplane.io/v1
+kind: Function
+metadata: {name: crossplane-contrib-function-kro}
+spec: {package: "registry.example.org/crossplane-contrib/function-kro:v0.3.0"}
+---
+apiVersion: pkg.crossplane.io/v1
+kind: Function
+metadata: {name: templates}
+spec: {package: "registry.example.org/crossplane-contrib/function-go-templating:v0.11.0"}
+---
+apiVersion: apiextensions.crossplane.io/v1
+kind: Composition
+metadata: {name: app}
+spec:
+  compositeTypeRef: {apiVersion: field.example.org/v1, kind: App}
+  mode: Pipeline
+  pipeline:
+  - step: graph
+    functionRef: {name: crossplane-contrib-function-kro}
+    input:
+      apiVersion: kro.fn.crossplane.io/v1alpha1
+      kind: ResourceGraph
+      status: {name: "${cm.metadata.name}"}
+      resources:
+      - id: cm
+        template: {apiVersion: v1, kind: ConfigMap, metadata: {labels: {app: "${schema.metadata.name}"}}, data: {image: "${schema.spec.image}"}}
+  - step: read
+    functionRef: {name: function-extra-resources}
+    input:
+      apiVersion: extra-resources.fn.crossplane.io/v1beta1
+      kind: Input
+      spec: {extraResources: [{into: prices, apiVersion: v1, kind: ConfigMap, namespace: default, ref: {name: prices}}]}
+  - step: templates
+    functionRef: {name: templates}
+    input:
+      apiVersion: gotemplating.fn.crossplane.io/v1beta1
+      kind: GoTemplate
+      source: Inline
+      inline:
+        template: |
+          apiVersion: v1
+          kind: ConfigMap
+          metadata: {name: menu, annotations: { {{ setResourceNameAnnotation "menu" }} }}
+          data: {bread: {{ (index (index .context "apiextensions.crossplane.io/extra-resources" "prices") 0).data.bread | quote }}}
+  - step: order
+    functionRef: {name: function-sequencer}
+    input:
+      apiVersion: sequencer.fn.crossplane.io/v1beta1
+      kind: Input
+      rules: [{sequence: [never, menu], condition: observed.composite.resource.spec.image == 'none'}]
+  - {step: ready, functionRef: {name: function-auto-ready}}
+---
+{apiVersion: field.example.org/v1, kind: App, metadata: {name: app, namespace: default}, spec: {image: nginx}}
+---
+{apiVersion: v1, kind: ConfigMap, metadata: {name: prices, namespace: default}, data: {bread: "3"}}
+`
+	if err := os.WriteFile(file, []byte(app), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	if code, stdout, stderr := call(t.Context(), "validate", "-f", file); code != exitDone || stdout != "" {
+		t.Errorf("validate: code %d: %s%s", code, stdout, stderr)
+	}
+	code, stdout, stderr := call(t.Context(), "render", "-f", file)
+	for _, want := range []string{"  image: nginx\n", "  bread: \"3\"\n", "  name: app-", "reason: Available\n", "type: GraphResolved\n"} {
+		if !strings.Contains(stdout, want) {
+			t.Errorf("there is no %q in\n%s", want, stdout)
+		}
+	}
+	if code != exitDone {
+		t.Errorf("render: code %d: %s", code, stderr)
+	}
+}
+
 // TestRenderReadsStringDataAsData has a Secret of the file in plain text, which the API server stores as data.
 func TestRenderReadsStringDataAsData(t *testing.T) {
 	t.Parallel()

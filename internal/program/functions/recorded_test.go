@@ -6,6 +6,7 @@ import (
 	"maps"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 
@@ -15,6 +16,7 @@ import (
 
 	"github.com/espalier-dev/espalier/internal/composition/pipeline"
 	"github.com/espalier-dev/espalier/internal/program/functions"
+	"github.com/espalier-dev/espalier/internal/program/functions/graph"
 	fnv1 "github.com/espalier-dev/espalier/sdk/function/proto/v1"
 )
 
@@ -80,7 +82,7 @@ func merged(a, b map[string]any) map[string]any {
 }
 
 // comparable is an answer without what may differ: the time to live, texts, everything else beside an error,
-// empty annotations, and requirements for earlier versions of the protocol.
+// empty annotations, requirements of schemas and for earlier versions of the protocol, and the condition of graphs.
 func comparable(t *testing.T, response *fnv1.RunFunctionResponse) map[string]any {
 	t.Helper()
 	for _, result := range response.GetResults() {
@@ -94,9 +96,9 @@ func comparable(t *testing.T, response *fnv1.RunFunctionResponse) map[string]any
 			result.Target = nil // the default
 		}
 	}
-	response.Meta = nil
+	response.Meta, response.Conditions = nil, slices.DeleteFunc(response.GetConditions(), func(c *fnv1.Condition) bool { return c.GetType() == graph.Resolved })
 	if r := response.GetRequirements(); r != nil {
-		r.ExtraResources = nil
+		r.ExtraResources, r.Schemas = nil, nil
 	}
 	text, err := protojson.Marshal(response)
 	var out map[string]any
@@ -109,11 +111,15 @@ func comparable(t *testing.T, response *fnv1.RunFunctionResponse) map[string]any
 	return withoutEmpty(out).(map[string]any)
 }
 
-// withoutEmpty also drops objects that become empty.
+// withoutEmpty also drops objects that become empty, and annotations and labels with which graphs remember their resources.
 func withoutEmpty(v any) any {
 	switch v := v.(type) {
 	case map[string]any:
 		for key, value := range v {
+			if strings.HasPrefix(key, "espalier.dev/") || strings.HasPrefix(key, "internal.kro.run/") || strings.HasPrefix(key, "kro.run/") {
+				delete(v, key)
+				continue
+			}
 			value = withoutEmpty(value)
 			if below, isMap := value.(map[string]any); isMap && len(below) == 0 {
 				delete(v, key)
