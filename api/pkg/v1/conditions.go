@@ -1,11 +1,13 @@
 package v1
 
-// Types of conditions on functions and their revisions.
+// Types of conditions on packages, on their revisions and on the Lock.
 const (
 	TypeInstalled       = "Installed"
 	TypeHealthy         = "Healthy"
 	TypeRevisionHealthy = "RevisionHealthy"
 	TypeRuntimeHealthy  = "RuntimeHealthy"
+	TypeRuntimeActive   = "RuntimeActive"
+	TypeResolved        = "Resolved"
 	TypeVerified        = "Verified"
 )
 
@@ -17,4 +19,10 @@ const (
 	ReasonUnhealthy     = "UnhealthyPackageRevision"
 	ReasonHealthy       = "HealthyPackageRevision"
 	ReasonUnknownHealth = "UnknownPackageRevisionHealth"
+
+	ReasonActiveRuntime      = "ActiveRuntime"
+	ReasonAwaitingActivation = "AwaitingActivation"
+
+	ReasonResolutionSucceeded = "DependencyResolutionSucceeded"
+	ReasonResolutionFailed    = "DependencyResolutionFailed"
 )

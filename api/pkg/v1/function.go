@@ -1,17 +1,13 @@
 package v1
 
-import (
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-
-	"github.com/espalier-dev/espalier/api/v1alpha1"
-)
+import metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 // Function is a function that compositions can call.
 //
 // +kubebuilder:object:root=true
 // +kubebuilder:storageversion
 // +kubebuilder:subresource:status
-// +kubebuilder:metadata:annotations="espalier.dev/schema=1"
+// +kubebuilder:metadata:annotations="espalier.dev/schema=2"
 // +kubebuilder:resource:scope=Cluster,categories={crossplane,pkg}
 // +kubebuilder:printcolumn:name="INSTALLED",type="string",JSONPath=".status.conditions[?(@.type=='Installed')].status"
 // +kubebuilder:printcolumn:name="HEALTHY",type="string",JSONPath=".status.conditions[?(@.type=='Healthy')].status"
@@ -21,8 +17,8 @@ type Function struct {
 	metav1.TypeMeta   `json:",inline"`
 	metav1.ObjectMeta `json:"metadata,omitempty"`
 
-	Spec   FunctionSpec   `json:"spec,omitempty"`
-	Status FunctionStatus `json:"status,omitempty"`
+	Spec   FunctionSpec  `json:"spec,omitempty"`
+	Status PackageStatus `json:"status,omitempty"`
 }
 
 // FunctionList is a list of Function.
@@ -36,63 +32,44 @@ type FunctionList struct {
 
 // FunctionSpec is the spec of a function.
 type FunctionSpec struct {
-	// Package is the image of the function.
-	Package string `json:"package"`
-
-	// RevisionActivationPolicy is how a new revision becomes active: Automatic or Manual.
-	//
-	// +optional
-	// +kubebuilder:default=Automatic
-	RevisionActivationPolicy *ActivationPolicy `json:"revisionActivationPolicy,omitempty"`
-
-	// RevisionHistoryLimit is how many inactive revisions are kept; 0 keeps all.
-	//
-	// +optional
-	// +kubebuilder:default=1
-	RevisionHistoryLimit *int64 `json:"revisionHistoryLimit,omitempty"`
-
-	PackageSettings `json:",inline"`
+	PackageSpec     `json:",inline"`
 	RuntimeSettings `json:",inline"`
 }
 
-// ActivationPolicy is how a new revision becomes active.
-type ActivationPolicy string
+// FunctionRevision is a version of a function. The active one is called.
+//
+// +kubebuilder:object:root=true
+// +kubebuilder:storageversion
+// +kubebuilder:subresource:status
+// +kubebuilder:metadata:annotations="espalier.dev/schema=2"
+// +kubebuilder:resource:scope=Cluster,categories={crossplane,pkgrev}
+// +kubebuilder:printcolumn:name="HEALTHY",type="string",JSONPath=".status.conditions[?(@.type=='RevisionHealthy')].status"
+// +kubebuilder:printcolumn:name="RUNTIME",type="string",JSONPath=".status.conditions[?(@.type=='RuntimeHealthy')].status"
+// +kubebuilder:printcolumn:name="IMAGE",type="string",JSONPath=".spec.image"
+// +kubebuilder:printcolumn:name="STATE",type="string",JSONPath=".spec.desiredState"
+// +kubebuilder:printcolumn:name="AGE",type="date",JSONPath=".metadata.creationTimestamp"
+// +kubebuilder:printcolumn:name="REVISION",type="string",JSONPath=".spec.revision",priority=1
+// +kubebuilder:printcolumn:name="DEP-FOUND",type="string",JSONPath=".status.foundDependencies",priority=1
+// +kubebuilder:printcolumn:name="DEP-INSTALLED",type="string",JSONPath=".status.installedDependencies",priority=1
+type FunctionRevision struct {
+	metav1.TypeMeta   `json:",inline"`
+	metav1.ObjectMeta `json:"metadata,omitempty"`
 
-// Policies for new revisions.
-const (
-	ActivationAutomatic ActivationPolicy = "Automatic"
-	ActivationManual    ActivationPolicy = "Manual"
-)
-
-// FunctionStatus is the status of a function.
-type FunctionStatus struct {
-	// ObservedGeneration is the generation of the object that the status is of.
-	//
-	// +optional
-	ObservedGeneration int64 `json:"observedGeneration,omitempty"`
-
-	// Conditions are Installed and Healthy.
-	//
-	// +listType=map
-	// +listMapKey=type
-	// +optional
-	Conditions []v1alpha1.Condition `json:"conditions,omitempty"`
-
-	// CurrentRevision is the name of the newest revision, active or not.
-	CurrentRevision string `json:"currentRevision,omitempty"`
-
-	// CurrentIdentifier is the package of the newest revision.
-	CurrentIdentifier string `json:"currentIdentifier,omitempty"`
-
-	// AppliedImageConfigRefs are the image configurations that were used.
-	AppliedImageConfigRefs []ImageConfigRef `json:"appliedImageConfigRefs,omitempty"`
-
-	// ResolvedPackage is the package once an image configuration has rewritten it.
-	ResolvedPackage string `json:"resolvedPackage,omitempty"`
+	Spec   FunctionRevisionSpec  `json:"spec,omitempty"`
+	Status PackageRevisionStatus `json:"status,omitempty"`
 }
 
-// ImageConfigRef names an image configuration and what it was used for.
-type ImageConfigRef struct {
-	Name   string `json:"name"`
-	Reason string `json:"reason"`
+// FunctionRevisionList is a list of FunctionRevision.
+//
+// +kubebuilder:object:root=true
+type FunctionRevisionList struct {
+	metav1.TypeMeta `json:",inline"`
+	metav1.ListMeta `json:"metadata,omitempty"`
+	Items           []FunctionRevision `json:"items"`
+}
+
+// FunctionRevisionSpec is the spec of a revision.
+type FunctionRevisionSpec struct {
+	PackageRevisionSpec `json:",inline"`
+	RuntimeRevisionSpec `json:",inline"`
 }

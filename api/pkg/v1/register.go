@@ -11,16 +11,25 @@ var GroupVersion = schema.GroupVersion{Group: "pkg.crossplane.io", Version: "v1"
 
 // Kinds of this package.
 const (
-	FunctionKind         = "Function"
-	FunctionRevisionKind = "FunctionRevision"
+	ConfigurationKind         = "Configuration"
+	ConfigurationRevisionKind = "ConfigurationRevision"
+	FunctionKind              = "Function"
+	FunctionRevisionKind      = "FunctionRevision"
+	ProviderKind              = "Provider"
+	ProviderRevisionKind      = "ProviderRevision"
 )
 
 // PackageLabel names the package of a revision.
 const PackageLabel = "pkg.crossplane.io/package"
 
+// FamilyLabel names the family of a provider, on its revisions.
+const FamilyLabel = "pkg.crossplane.io/provider-family"
+
 // AddToScheme makes the kinds known to a scheme.
 func AddToScheme(scheme *runtime.Scheme) error {
-	scheme.AddKnownTypes(GroupVersion, &Function{}, &FunctionList{}, &FunctionRevision{}, &FunctionRevisionList{})
+	scheme.AddKnownTypes(GroupVersion, &Function{}, &FunctionList{}, &FunctionRevision{}, &FunctionRevisionList{},
+		&Provider{}, &ProviderList{}, &ProviderRevision{}, &ProviderRevisionList{},
+		&Configuration{}, &ConfigurationList{}, &ConfigurationRevision{}, &ConfigurationRevisionList{})
 	metav1.AddToGroupVersion(scheme, GroupVersion)
 	return nil
 }
@@ -41,6 +50,12 @@ const (
 	DefaultDevelopmentTarget = "localhost:9443"
 )
 
-// CapabilityComposition is the capability of a function that compositions can call. A
-// package that names no capabilities has it.
-const CapabilityComposition = "composition"
+// Capabilities of packages.
+const (
+	// CapabilityComposition is the capability of a function that compositions can call. A package that names no capabilities
+	// has it.
+	CapabilityComposition = "composition"
+	// CapabilitySafeStart is the capability of a provider that starts without its kinds, and begins to serve each one when it is
+	// activated.
+	CapabilitySafeStart = "safe-start"
+)

@@ -2,64 +2,35 @@ package v1
 
 import (
 	rbacv1 "k8s.io/api/rbac/v1"
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/espalier-dev/espalier/api/v1alpha1"
 )
 
-// FunctionRevision is a version of a function. The active one is called.
-//
-// +kubebuilder:object:root=true
-// +kubebuilder:storageversion
-// +kubebuilder:subresource:status
-// +kubebuilder:metadata:annotations="espalier.dev/schema=1"
-// +kubebuilder:resource:scope=Cluster,categories={crossplane,pkgrev}
-// +kubebuilder:printcolumn:name="HEALTHY",type="string",JSONPath=".status.conditions[?(@.type=='RevisionHealthy')].status"
-// +kubebuilder:printcolumn:name="RUNTIME",type="string",JSONPath=".status.conditions[?(@.type=='RuntimeHealthy')].status"
-// +kubebuilder:printcolumn:name="IMAGE",type="string",JSONPath=".spec.image"
-// +kubebuilder:printcolumn:name="STATE",type="string",JSONPath=".spec.desiredState"
-// +kubebuilder:printcolumn:name="AGE",type="date",JSONPath=".metadata.creationTimestamp"
-// +kubebuilder:printcolumn:name="REVISION",type="string",JSONPath=".spec.revision",priority=1
-// +kubebuilder:printcolumn:name="DEP-FOUND",type="string",JSONPath=".status.foundDependencies",priority=1
-// +kubebuilder:printcolumn:name="DEP-INSTALLED",type="string",JSONPath=".status.installedDependencies",priority=1
-type FunctionRevision struct {
-	metav1.TypeMeta   `json:",inline"`
-	metav1.ObjectMeta `json:"metadata,omitempty"`
-
-	Spec   FunctionRevisionSpec   `json:"spec,omitempty"`
-	Status FunctionRevisionStatus `json:"status,omitempty"`
-}
-
-// FunctionRevisionList is a list of FunctionRevision.
-//
-// +kubebuilder:object:root=true
-type FunctionRevisionList struct {
-	metav1.TypeMeta `json:",inline"`
-	metav1.ListMeta `json:"metadata,omitempty"`
-	Items           []FunctionRevision `json:"items"`
-}
-
-// FunctionRevisionSpec is the spec of a revision.
-type FunctionRevisionSpec struct {
+// PackageRevisionSpec is what all revisions have in their specs.
+type PackageRevisionSpec struct {
 	// DesiredState is Active or Inactive.
 	DesiredState DesiredState `json:"desiredState"`
 
-	// Image is the image of the function.
+	// Image is the image of the package.
 	Image string `json:"image"`
 
 	// Revision is higher for newer revisions.
 	Revision int64 `json:"revision"`
 
 	PackageSettings `json:",inline"`
+}
+
+// RuntimeRevisionSpec is what revisions with a runtime have in their specs beside that.
+type RuntimeRevisionSpec struct {
 	RuntimeSettings `json:",inline"`
 
-	// TLSServerSecretName names the Secret with the function's server certificate.
+	// TLSServerSecretName names the Secret with the server certificate.
 	//
 	// +optional
 	TLSServerSecretName *string `json:"tlsServerSecretName,omitempty"`
 
-	// TLSClientSecretName names the Secret with the package's client certificate.
+	// TLSClientSecretName names the Secret with the client certificate.
 	//
 	// +optional
 	TLSClientSecretName *string `json:"tlsClientSecretName,omitempty"`
@@ -74,22 +45,21 @@ const (
 	RevisionInactive DesiredState = "Inactive"
 )
 
-// FunctionRevisionStatus is the status of a revision.
-type FunctionRevisionStatus struct {
+// PackageRevisionStatus is the status of a revision.
+type PackageRevisionStatus struct {
 	// ObservedGeneration is the generation of the object that the status is of.
 	//
 	// +optional
 	ObservedGeneration int64 `json:"observedGeneration,omitempty"`
 
-	// Conditions are RevisionHealthy, RuntimeHealthy and Verified.
+	// Conditions are RevisionHealthy and, of what runs, RuntimeHealthy.
 	//
 	// +listType=map
 	// +listMapKey=type
 	// +optional
 	Conditions []v1alpha1.Condition `json:"conditions,omitempty"`
 
-	// Endpoint is the address of the function.
-	Endpoint string `json:"endpoint,omitempty"`
+	RuntimeStatus `json:",inline"`
 
 	// ObjectRefs are the objects that the revision owns.
 	ObjectRefs []ObjectRef `json:"objectRefs,omitempty"`
@@ -111,6 +81,18 @@ type FunctionRevisionStatus struct {
 
 	// Capabilities are the capabilities that the package declares.
 	Capabilities []string `json:"capabilities,omitempty"`
+}
+
+// RuntimeStatus is where a revision with a runtime is reached.
+type RuntimeStatus struct {
+	// Endpoint is the address of the function or of the provider's webhooks.
+	Endpoint string `json:"endpoint,omitempty"`
+
+	// TLSServerSecretName names the Secret with the server certificate, once it is issued.
+	TLSServerSecretName string `json:"tlsServerSecretName,omitempty"`
+
+	// TLSClientSecretName names the Secret with the client certificate, once it is issued.
+	TLSClientSecretName string `json:"tlsClientSecretName,omitempty"`
 }
 
 // ObjectRef names an object.

@@ -32,6 +32,11 @@ type PackageSettings struct {
 	//
 	// +optional
 	CommonLabels map[string]string `json:"commonLabels,omitempty"`
+
+	// CommonAnnotations are added to the objects of the package.
+	//
+	// +optional
+	CommonAnnotations map[string]string `json:"commonAnnotations,omitempty"`
 }
 
 // RuntimeSettings configure how a package runs.

@@ -13,7 +13,8 @@ var GroupVersion = schema.GroupVersion{Group: "pkg.crossplane.io", Version: "v1b
 
 // AddToScheme adds the kinds to a scheme.
 func AddToScheme(scheme *runtime.Scheme) error {
-	scheme.AddKnownTypes(GroupVersion, &Function{}, &FunctionList{}, &FunctionRevision{}, &FunctionRevisionList{})
+	scheme.AddKnownTypes(GroupVersion, &Function{}, &FunctionList{}, &FunctionRevision{}, &FunctionRevisionList{},
+		&Lock{}, &LockList{}, &DeploymentRuntimeConfig{}, &DeploymentRuntimeConfigList{}, &ImageConfig{}, &ImageConfigList{})
 	metav1.AddToGroupVersion(scheme, GroupVersion)
 	return nil
 }
@@ -31,8 +32,8 @@ type Function struct {
 	metav1.TypeMeta   `json:",inline"`
 	metav1.ObjectMeta `json:"metadata,omitempty"`
 
-	Spec   v1.FunctionSpec   `json:"spec,omitempty"`
-	Status v1.FunctionStatus `json:"status,omitempty"`
+	Spec   v1.FunctionSpec  `json:"spec,omitempty"`
+	Status v1.PackageStatus `json:"status,omitempty"`
 }
 
 // FunctionList is a list of Function.
@@ -61,8 +62,8 @@ type FunctionRevision struct {
 	metav1.TypeMeta   `json:",inline"`
 	metav1.ObjectMeta `json:"metadata,omitempty"`
 
-	Spec   v1.FunctionRevisionSpec   `json:"spec,omitempty"`
-	Status v1.FunctionRevisionStatus `json:"status,omitempty"`
+	Spec   v1.FunctionRevisionSpec  `json:"spec,omitempty"`
+	Status v1.PackageRevisionStatus `json:"status,omitempty"`
 }
 
 // FunctionRevisionList is a list of FunctionRevision.

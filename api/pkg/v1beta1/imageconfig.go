@@ -2,12 +2,35 @@ package v1beta1
 
 import (
 	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	v1 "github.com/espalier-dev/espalier/api/pkg/v1"
 )
 
-// ImageConfigSpec is the spec of an ImageConfig, which says how the images of packages are fetched, verified and run: the images that it is about,
-// and a part for each purpose. There is no CustomResourceDefinition until a controller reads it.
+// ImageConfig says how the images of packages are fetched, verified and run.
+//
+// +kubebuilder:object:root=true
+// +kubebuilder:storageversion
+// +kubebuilder:metadata:annotations="espalier.dev/schema=1"
+// +kubebuilder:resource:scope=Cluster,categories={crossplane}
+// +kubebuilder:printcolumn:name="AGE",type="date",JSONPath=".metadata.creationTimestamp"
+type ImageConfig struct {
+	metav1.TypeMeta   `json:",inline"`
+	metav1.ObjectMeta `json:"metadata,omitempty"`
+
+	Spec ImageConfigSpec `json:"spec,omitempty"`
+}
+
+// ImageConfigList is a list of ImageConfig.
+//
+// +kubebuilder:object:root=true
+type ImageConfigList struct {
+	metav1.TypeMeta `json:",inline"`
+	metav1.ListMeta `json:"metadata,omitempty"`
+	Items           []ImageConfig `json:"items"`
+}
+
+// ImageConfigSpec is the images that an ImageConfig is about, and a part for each purpose.
 type ImageConfigSpec struct {
 	// MatchImages are the images that it is about. For each purpose, the configuration with the longest prefix is used.
 	//
