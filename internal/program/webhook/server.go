@@ -22,6 +22,7 @@ import (
 
 	"github.com/espalier-dev/espalier/api/protection/v1beta1"
 	"github.com/espalier-dev/espalier/internal/kube"
+	"github.com/espalier-dev/espalier/internal/kube/issuer"
 	"github.com/espalier-dev/espalier/internal/object"
 	"github.com/espalier-dev/espalier/internal/protection"
 	"github.com/espalier-dev/espalier/internal/serving/install"
@@ -231,7 +232,7 @@ func (s *Server) ensureCertificate(ctx context.Context, hosts []string) (authori
 		return nil, 0, err
 	}
 	stored, err := pair.load(hosts, s.Now())
-	isExpiring := errors.Is(err, errExpiring)
+	isExpiring := errors.Is(err, issuer.ErrExpiring)
 	if err == nil || isExpiring && s.isRenewedElsewhere(store, stored) {
 		s.serving.Store(&stored)
 		return pair.Authorities, checkIntervalOf(store), nil

@@ -29,7 +29,7 @@ type state struct {
 }
 
 // maxSteps bounds one search, also if every range contradicts every other one.
-const maxSteps = 20000
+const maxSteps = 5000
 
 // search tries versions until all needs are satisfied. It goes back to an earlier choice if a later need contradicts that.
 type search struct {
