@@ -15,6 +15,8 @@
 {{- $_ := set $functions "certificatesSecret" (printf "%s/%s" $namespace .name) -}}
 {{- end -}}
 {{- end -}}
+{{- $packages := dict "enabled" $controllers.packages.enabled -}}
+{{- if $controllers.packages.enabled -}}{{- $_ := set $packages "cacheDir" "/cache/packages" -}}{{- end -}}
 {{- $ui := dict -}}
 {{- if and .Values.ui.enabled .Values.ui.certificateSecret -}}{{- $_ := set $ui "certPath" "/certificates/ui" -}}{{- end -}}
 {{- $metrics := dict -}}
@@ -25,7 +27,7 @@
 {{- $file := dict "apiVersion" "config.espalier.dev/v1alpha1" "kind" "ControllerConfiguration"
       "requestsInFlight" $controllers.requestsInFlight "poll" $controllers.poll "resourceGroups" $groups "admissionPolicies" false
       "usages" $controllers.usages "moreColumns" $controllers.moreColumns "leaderElection" (dict "leaseDuration" $controllers.leaseDuration)
-      "webhook" $webhook "functions" $functions "ui" $ui "metrics" $metrics "tracing" $tracing -}}
+      "webhook" $webhook "functions" $functions "packages" $packages "ui" $ui "metrics" $metrics "tracing" $tracing -}}
 {{- mergeOverwrite $file (deepCopy $controllers.configuration) | toYaml -}}
 {{- end -}}
 
@@ -161,6 +163,9 @@ spec:
           volumeMounts:
             - {name: tmp, mountPath: /tmp}
             - {name: config, mountPath: /etc/espalier, readOnly: true}
+            {{- if .Values.controllers.packages.enabled }}
+            - {name: packages, mountPath: /cache/packages}
+            {{- end }}
             {{- if and .Values.metrics.enabled .Values.metrics.secure .Values.metrics.certificateSecret }}
             - {name: metrics-certificates, mountPath: /certificates/metrics, readOnly: true}
             {{- end }}
@@ -185,6 +190,10 @@ spec:
           emptyDir: {medium: Memory, sizeLimit: 16Mi}
         - name: config
           configMap: {name: {{ .deployment }}}
+        {{- if .Values.controllers.packages.enabled }}
+        - name: packages
+          emptyDir: {sizeLimit: 2Gi} # the cache keeps to half of it
+        {{- end }}
         {{- if and .Values.metrics.enabled .Values.metrics.secure .Values.metrics.certificateSecret }}
         - name: metrics-certificates
           secret: {secretName: {{ .Values.metrics.certificateSecret | quote }}}

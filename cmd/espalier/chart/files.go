@@ -90,6 +90,14 @@ func permissions() (map[string]grants, error) {
 		}
 		out[part] = rules(beside(needs, graph))
 	}
+	// Packages need the dialect of compositions, whose permissions the chart has already.
+	packages, err := with(minimal, func(o *server.ManagerOptions) {
+		o.Dialects, o.Packages = []server.Dialect{server.Composition}, &server.PackageOptions{Namespace: namespace}
+	})
+	if err != nil {
+		return nil, err
+	}
+	out["packages"] = rules(beside(packages, composition))
 	mounted, err := with(minimal, func(o *server.ManagerOptions) { o.Webhook = &webhook.Options{Store: webhook.Mounted("")} })
 	if err != nil {
 		return nil, err

@@ -3,6 +3,7 @@ package cli
 import (
 	"fmt"
 	"io"
+	"os"
 
 	"github.com/go-logr/logr"
 	"github.com/spf13/cobra"
@@ -37,6 +38,11 @@ func (c *configuration) options(config *rest.Config, log logr.Logger, output io.
 		return options, err
 	}
 	options.Config, options.Log, options.IntrospectionSocket = config, log, c.socket(config)
+	if options.Packages != nil && c.Packages.CABundle != "" {
+		if options.Packages.Registries.CABundle, err = os.ReadFile(c.Packages.CABundle); err != nil {
+			return options, fmt.Errorf("packages.caBundle: %w", err)
+		}
+	}
 	options.Providers, err = c.providers()
 	return options, err
 }

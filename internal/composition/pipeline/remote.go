@@ -25,6 +25,8 @@ type Endpoint struct {
 	Target string
 	// ServerName is the name in the function's certificate, if it isn't the host.
 	ServerName string
+	// Revision is what serves at the address: another one gets a connection of its own, which resolves the name again.
+	Revision string
 	// Insecure endpoints are called without TLS. They must be on the loopback interface,
 	// where traffic can't be intercepted.
 	Insecure bool

@@ -92,6 +92,35 @@ var metricsSecure = slices.Concat(
 	PermissionsFor("authorization.k8s.io", "subjectaccessreviews", "create"),
 )
 
+// packagePermissions are what installing packages needs: their kinds, the kinds of their objects, and what runs them in a namespace.
+func packagePermissions(namespace string) []Permission {
+	const group = "pkg.crossplane.io"
+	var out []Permission
+	for _, kind := range []string{"configuration", "function", "provider"} {
+		out = append(out, PermissionsFor(group, kind+"s", "create", "get", "list", "patch", "watch")...)
+		out = append(out, PermissionsFor(group, kind+"revisions", manage...)...)
+		for _, resource := range []string{kind + "s", kind + "revisions"} {
+			out = append(out, PermissionsFor(group, resource+"/status", "update")...)
+			out = append(out, PermissionsFor(group, resource+"/finalizers", "update")...)
+		}
+	}
+	out = append(out, PermissionsFor(group, "locks", "create", "get", "list", "patch", "watch")...)
+	out = append(out, PermissionsFor(group, "locks/status", "update")...)
+	out = append(out, PermissionsFor(group, "imageconfigs", read...)...)
+	out = append(out, PermissionsFor(group, "deploymentruntimeconfigs", read...)...)
+	for _, resource := range []string{"compositeresourcedefinitions", "compositions"} {
+		out = append(out, PermissionsFor("apiextensions.crossplane.io", resource, "create", "get", "list", "patch", "watch")...)
+	}
+	in := Object{Namespace: namespace}
+	return slices.Concat(out,
+		in.Permissions("", "secrets", "create", "get", "list", "patch", "update", "watch"),
+		in.Permissions("", "services", "create", "get", "list", "patch", "watch"),
+		in.Permissions("", "serviceaccounts", "create", "get", "list", "patch", "watch"),
+		in.Permissions("apps", "deployments", manage...),
+		in.Permissions("coordination.k8s.io", "leases", "get"), // whether Crossplane runs
+	)
+}
+
 // Object names one object. Namespace is empty for cluster-scoped objects.
 type Object struct{ Namespace, Name string }
 
@@ -119,6 +148,8 @@ type ControllerOptions struct {
 	// Certificates is the Secret with the client certificate for calls of functions; empty
 	// if no Secret holds it.
 	Certificates Object
+	// Packages is the namespace in which packages run; empty if none are installed.
+	Packages Object
 	// Managed are the kinds of the running providers.
 	Managed []Resource
 	// Catalogs: providers have kinds that are installed once they are activated.
@@ -166,6 +197,9 @@ func ControllerPermissions(p ControllerOptions) []Permission {
 	}
 	if p.Certificates.Name != "" {
 		permissions = append(permissions, p.Certificates.Permissions("", secrets, "list", "watch")...)
+	}
+	if p.Packages.Namespace != "" {
+		permissions = append(permissions, packagePermissions(p.Packages.Namespace)...)
 	}
 	permissions = append(permissions, managed(p.Managed)...)
 	return normalize(append(permissions, p.More...))

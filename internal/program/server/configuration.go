@@ -41,6 +41,7 @@ type ControllerConfiguration struct {
 	Webhook            WebhookConfiguration    `json:"webhook"`
 	UI                 UIConfiguration         `json:"ui"`
 	Functions          FunctionsConfiguration  `json:"functions"`
+	Packages           PackagesConfiguration   `json:"packages"`
 	AWS                AWSConfiguration        `json:"aws"`
 	PostgreSQL         PostgreSQLConfiguration `json:"postgresql"`
 	Tracing            TracingConfiguration    `json:"tracing"`
@@ -142,6 +143,19 @@ type FunctionsConfiguration struct {
 	PreferBuiltIn      packages.PreferBuiltIn `json:"preferBuiltIn"`
 }
 
+// PackagesConfiguration is whether and how packages are installed.
+type PackagesConfiguration struct {
+	Enabled bool `json:"enabled"`
+	// Namespace has what runs, and the Secrets with credentials; by default the namespace of the leader election.
+	Namespace string `json:"namespace"`
+	// CacheDir is a directory for what is read from registries; by default one of this user.
+	CacheDir string `json:"cacheDir"`
+	// CABundle is a file with certificates that are trusted besides those of the system.
+	CABundle string `json:"caBundle"`
+	// InsecureRegistries are reached without TLS, or without checking it.
+	InsecureRegistries []string `json:"insecureRegistries"`
+}
+
 // AWSConfiguration is whether and how the provider of AWS runs in the process of the controllers.
 type AWSConfiguration struct {
 	Enabled            bool   `json:"enabled"`
@@ -200,7 +214,7 @@ func (c ControllerConfiguration) ManagerOptions() (ManagerOptions, error) {
 			LeaderElection: c.LeaderElection.Enabled, LeaderElectionNamespace: c.LeaderElection.Namespace,
 			LeaseDuration: c.LeaderElection.LeaseDuration.Duration, Shard: selected,
 		},
-		Settings: c.Settings, Webhook: c.webhookOptions(), ReplaceCrossplaneWebhook: c.Webhook.ReplaceCrossplane, Functions: c.Functions.options(),
+		Settings: c.Settings, Packages: c.packageOptions(), Webhook: c.webhookOptions(), ReplaceCrossplaneWebhook: c.Webhook.ReplaceCrossplane, Functions: c.Functions.options(),
 	}, err
 }
 

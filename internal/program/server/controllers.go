@@ -16,9 +16,11 @@ import (
 	"k8s.io/apimachinery/pkg/util/wait"
 	"k8s.io/client-go/rest"
 
+	"github.com/espalier-dev/espalier/api/pkg"
 	"github.com/espalier-dev/espalier/api/v1alpha1"
 	"github.com/espalier-dev/espalier/internal/composition"
 	compositiondefinition "github.com/espalier-dev/espalier/internal/composition/definition"
+	"github.com/espalier-dev/espalier/internal/composition/packages/controller"
 	"github.com/espalier-dev/espalier/internal/composition/pipeline"
 	"github.com/espalier-dev/espalier/internal/graph/definition"
 	"github.com/espalier-dev/espalier/internal/instance"
@@ -70,6 +72,8 @@ type Options struct {
 	WrapRunner func(pipeline.Runner) pipeline.Runner
 	// Functions configure functions beyond the cluster's objects.
 	Functions packages.Options
+	// Packages installs packages; nil leaves them to another program.
+	Packages *PackageOptions
 	// LeaderUntil is until when this process is certain to be the only leader; optional, and zero
 	// without leader election.
 	LeaderUntil func() time.Time
@@ -114,6 +118,8 @@ type Controllers struct {
 	// conversions has the address of the conversion webhook.
 	conversions *conversions
 	permissions *permissions
+	// crossplane knows whether a Crossplane runs that manages packages; nil if none are installed here.
+	crossplane *controller.Crossplane
 	// initial gives instances their initial metadata; nil for none.
 }
 
@@ -127,7 +133,7 @@ func NewControllers(o Options) (*Controllers, error) {
 	c.limits = instance.Limits{Limits: o.InstanceLimits, Exceeded: telemetry.NewExceededLimits()}
 	var err error
 	if o.Needs == nil {
-		if o.Needs, err = Needs(ManagerOptions{Settings: Settings{Dialects: o.Dialects}, Providers: o.Providers, Functions: o.Functions}); err != nil {
+		if o.Needs, err = Needs(ManagerOptions{Settings: Settings{Dialects: o.Dialects}, Providers: o.Providers, Functions: o.Functions, Packages: o.Packages}); err != nil {
 			return nil, err
 		}
 	}
@@ -143,6 +149,12 @@ func NewControllers(o Options) (*Controllers, error) {
 		return nil, err
 	}
 	c.permissions.account, c.permissions.watches, c.permissions.registry, c.permissions.enqueue = c.Client, c.Hub, c.registry, c.Enqueue
+	if o.Packages != nil {
+		if o.Functions.Certificates == nil && o.Functions.CertificatesSecret == (packages.SecretName{}) {
+			o.Functions.CertificatesSecret = packages.SecretName{Namespace: o.Packages.Namespace, Name: controller.ClientSecret}
+		}
+		c.crossplane = &controller.Crossplane{Cluster: c.Client, Namespace: o.Packages.Namespace, Now: o.Now, Log: func(text string) { o.Log.WithName("packages").Info(text) }}
+	}
 	c.Functions = packages.New(c.Hub, o.Functions)
 	c.usages = newUsages(c.Cluster, o, func() bool { return c.dialects.serves(Composition) })
 	c.conversions = &conversions{at: o.ConversionEndpoint, changed: func() {
@@ -166,7 +178,11 @@ func (c *Controllers) crdsToInstall(installed func(name string) (*apiextensionsv
 	for _, note := range c.dialects.notes() {
 		c.options.Log.Info("warning: " + note)
 	}
-	return filesOf(served, c.options.Usages, c.options.Providers)
+	files := filesOf(served, c.options.Usages, c.options.Providers)
+	if c.options.Packages != nil && c.dialects.serves(Composition) {
+		files = append(files, pkg.ManagerCRDs)
+	}
+	return files
 }
 
 // crdDependents returns the definitions, of both dialects, and the activations to reconcile after a
@@ -179,7 +195,7 @@ func (c *Controllers) crdDependents(crd *apiextensionsv1.CustomResourceDefinitio
 			waiting = c.registry.InNamespace(owner.Namespace)
 		}
 	}
-	return slices.Concat(c.registry.Concerned(crd), c.composites.Concerned(crd), provider.Dependents(c.options.Providers, crd), waiting)
+	return slices.Concat(c.registry.Concerned(crd), c.composites.Concerned(crd), provider.Dependents(c.options.Providers, crd), packageOf(crd), waiting)
 }
 
 // groupDependents returns the definitions of both dialects to reconcile after a change of how a version of an API group is served.
@@ -205,7 +221,9 @@ func (c *Controllers) Run(ctx context.Context) error {
 			return err
 		}
 		if c.dialects.serves(Composition) {
-			c.startFunctions()
+			if err := c.startFunctions(ctx); err != nil {
+				return err
+			}
 			c.startComposites(ctx)
 		}
 		if c.dialects.serves(Graph) {
@@ -251,7 +269,13 @@ func (c *Controllers) Collectors() []prometheus.Collector {
 }
 
 // Notes are remarks on the state of the controllers, each in one line.
-func (c *Controllers) Notes() []string { return append(c.dialects.notes(), c.permissions.notes()...) }
+func (c *Controllers) Notes() []string {
+	notes := append(c.dialects.notes(), c.permissions.notes()...)
+	if c.crossplane != nil {
+		notes = append(notes, c.crossplane.Notes()...)
+	}
+	return notes
+}
 
 // startProviders serves managed resources.
 func (c *Controllers) startProviders(ctx context.Context) error {
@@ -280,12 +304,21 @@ func (c *Controllers) startComposites(ctx context.Context) {
 	composition.Start(ctx, c.Cluster, composites)
 }
 
-// startFunctions starts the controllers of functions and their revisions.
-func (c *Controllers) startFunctions() {
+// startFunctions starts the controllers of functions and their revisions: those that install them, or those that only report what
+// serves them.
+func (c *Controllers) startFunctions(ctx context.Context) error {
+	if c.options.Packages != nil {
+		if err := c.startPackages(ctx); err != nil {
+			return err
+		}
+		c.Functions.Start(c.Enqueue)
+		return nil
+	}
 	r := packages.Reconciler{Registry: c.Functions, Cluster: c.Client, Hub: c.Hub, Now: c.options.Now}
 	c.Serve(packages.FunctionKind, &r)
 	c.Serve(packages.RevisionKind, &packages.Revisions{Reconciler: r})
 	c.Functions.Start(c.Enqueue)
+	return nil
 }
 
 func (c *Controllers) definitionConfig(kind schema.GroupVersionKind) definition.Config {

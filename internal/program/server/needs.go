@@ -28,6 +28,9 @@ func Needs(o ManagerOptions) ([]rbac.Permission, error) {
 		MetricsSecure: o.MetricsSecure,
 		Certificates:  rbac.Object{Namespace: o.Functions.CertificatesSecret.Namespace, Name: o.Functions.CertificatesSecret.Name},
 	}
+	if o.Packages != nil && p.Compositions {
+		p.Packages = rbac.Object{Namespace: o.Packages.Namespace}
+	}
 	p.SigningKey = rbac.Object{Namespace: cmp.Or(o.LeaderElectionNamespace, DefaultSigningKeyNamespace), Name: v1alpha1.SigningKeySecret}
 	if o.LeaderElection {
 		p.Sharded = !o.Shard.All()

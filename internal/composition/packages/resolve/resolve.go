@@ -81,6 +81,8 @@ type Status struct {
 	// Problem is why its dependencies are not satisfied; empty if they are. Waits says that this ends without a user.
 	Problem string
 	Waits   bool
+	// Duplicate says that an older package has the same source.
+	Duplicate bool
 }
 
 // Result is what to do.
@@ -223,6 +225,9 @@ func (r *resolution) cycleThrough(source string) string {
 // status looks at what is installed, whatever was chosen.
 func (r *resolution) status(i int) (s Status) {
 	p := r.Packages[i]
+	if first := r.bySource[p.Source]; first != i {
+		return Status{Problem: r.problems[i], Duplicate: true}
+	}
 	if p.Skip {
 		return s
 	}

@@ -241,21 +241,23 @@ func packageRoute(f routeInput, active revision) Route {
 	}
 	return Route{
 		Backend:          BackendPackage,
-		Endpoint:         pipeline.Endpoint{Target: active.endpoint},
+		Endpoint:         pipeline.Endpoint{Target: active.endpoint, Revision: active.uid},
 		Revision:         active.uid + " " + active.endpoint,
 		FunctionRevision: active.name,
 		PackageProblem:   active.problem,
 	}
 }
 
-// activeRevision returns the newest if several are active.
+// activeRevision returns the newest if several are active: of those with an endpoint, if there are any. During an upgrade, the new one has
+// none before it has taken over.
 func activeRevision(all []revision) (revision, bool) {
 	active := slices.DeleteFunc(slices.Clone(all), func(r revision) bool { return !r.active })
 	if len(active) == 0 {
 		return revision{}, false
 	}
+	serves := func(r revision) int { return min(len(r.endpoint), 1) }
 	return slices.MaxFunc(active, func(a, b revision) int {
-		return cmp.Or(cmp.Compare(a.number, b.number), strings.Compare(a.name, b.name))
+		return cmp.Or(cmp.Compare(serves(a), serves(b)), cmp.Compare(a.number, b.number), strings.Compare(a.name, b.name))
 	}), true
 }
 
@@ -271,5 +273,5 @@ func noRoute(reason, format string, args ...any) Route {
 
 func servingHelp(name string) string {
 	return fmt.Sprintf("Serve it as a program (--function %s=./program) or from an address on this machine (--function %s=127.0.0.1:9443), "+
-		"or let a package manager run it", name, name)
+		"or let packages be installed: packages.enabled in the file of --config, unless Crossplane runs them", name, name)
 }

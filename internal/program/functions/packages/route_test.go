@@ -39,7 +39,7 @@ func TestWhereAFunctionIs(t *testing.T) {
 		unwell    = "{metadata: {name: f-2, uid: r2, labels: {pkg.crossplane.io/package: f}}, spec: {desiredState: Active, revision: 2}, status: {endpoint: 'f.system:9443', conditions: [{type: RuntimeHealthy, status: 'False', reason: UnhealthyPackageRevision, message: no pod}]}}"
 		operates  = "{metadata: {name: f-2, uid: r2, labels: {pkg.crossplane.io/package: f}}, spec: {desiredState: Active, revision: 2}, status: {endpoint: 'f.system:9443', capabilities: [operation]}}"
 	)
-	packaged := Route{Backend: BackendPackage, Endpoint: pipeline.Endpoint{Target: "f.system:9443"}, Revision: "r2 f.system:9443", FunctionRevision: "f-2"}
+	packaged := Route{Backend: BackendPackage, Endpoint: pipeline.Endpoint{Target: "f.system:9443", Revision: "r2"}, Revision: "r2 f.system:9443", FunctionRevision: "f-2"}
 	cases := map[string]struct {
 		given     *LocalFunction
 		running   programState
@@ -104,7 +104,7 @@ func TestWhereAFunctionIs(t *testing.T) {
 		"The active revision is called":                        {function: plain, revisions: []string{inactive, active}, want: packaged},
 		"It goes before what is built in":                      {builtIn: "f", function: plain, revisions: []string{active}, want: packaged},
 		"It is called though its Function has gone":            {revisions: []string{active}, want: packaged},
-		"Of two active revisions the newest is called":         {revisions: []string{newest, active}, want: Route{Backend: BackendPackage, Endpoint: pipeline.Endpoint{Target: "f3.system:9443"}, Revision: "r3 f3.system:9443", FunctionRevision: "f-3"}},
+		"Of two active revisions the newest is called":         {revisions: []string{newest, active}, want: Route{Backend: BackendPackage, Endpoint: pipeline.Endpoint{Target: "f3.system:9443", Revision: "r3"}, Revision: "r3 f3.system:9443", FunctionRevision: "f-3"}},
 		"One that isn't served yet leaves to what is built in": {builtIn: "f", function: plain, revisions: []string{pending}, want: Route{Backend: BackendBuiltIn, Revision: "built in"}},
 		"What is built in needs no Function":                   {builtIn: "f", want: Route{Backend: BackendBuiltIn, Revision: "built in"}},
 		"What is built in needs no package":                    {builtIn: "f", function: plain, want: Route{Backend: BackendBuiltIn, Revision: "built in"}},

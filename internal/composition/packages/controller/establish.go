@@ -1,0 +1,214 @@
+package controller
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+
+	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+
+	v1 "github.com/espalier-dev/espalier/api/pkg/v1"
+	"github.com/espalier-dev/espalier/internal/composition/packages/establish"
+	"github.com/espalier-dev/espalier/internal/kube"
+	"github.com/espalier-dev/espalier/internal/kube/watch"
+)
+
+var crdKind = apiextensionsv1.SchemeGroupVersion.WithKind("CustomResourceDefinition")
+
+// establish writes the objects of a revision: none, if one is refused.
+func (r *Revisions) establish(ctx context.Context, s *revisionState) error {
+	if err := r.describe(ctx, s); err != nil {
+		return err
+	}
+	f := establish.Facts{
+		Revision: r.owner(RevisionKind(r.Package), s.raw.Unstructured), Package: r.owner(r.Package, s.pkg),
+		Labels: s.revision.Spec.CommonLabels, Annotations: s.revision.Spec.CommonAnnotations,
+		Replaceable: func(owner metav1.OwnerReference) bool { return r.isReplaceable(ctx, s, owner) },
+	}
+	if err := installable(s.content.Package.Objects); err != nil {
+		return err
+	}
+	live := map[string]*unstructured.Unstructured{}
+	for _, o := range s.content.Package.Objects {
+		if !s.content.Package.Installs(o.GroupVersionKind()) {
+			continue
+		}
+		found, known, err := r.live(ctx, s.lease, o.GroupVersionKind(), o.GetName())
+		if err != nil {
+			return err
+		} else if !known {
+			return errNotRead
+		}
+		live[o.GetKind()+"/"+o.GetName()] = found
+		f.Objects = append(f.Objects, o)
+	}
+	f.Live = func(o *unstructured.Unstructured) *unstructured.Unstructured {
+		return live[o.GetKind()+"/"+o.GetName()]
+	}
+	plan := establish.Compute(f)
+	if len(plan.Refusals) > 0 {
+		return &problem{reason: "SyncPackage", text: "cannot establish control of its objects: " + strings.Join(plan.Refusals, "; ")}
+	}
+	if err := r.write(ctx, r.DryRun, plan); err != nil {
+		return err
+	}
+	if err := r.write(ctx, r.Cluster, plan); err != nil {
+		return err
+	}
+	return r.recordObjects(ctx, s, f)
+}
+
+// installable refuses what would be installed without what makes it work: the certificates of webhooks, and the kinds that
+// ManagedResourceDefinitions stand for.
+func installable(all []*unstructured.Unstructured) error {
+	var not []string
+	for _, o := range all {
+		conversion := stringAt(o.Object, "spec", "conversion", "strategy")
+		switch kind := o.GetKind(); {
+		case kind == "ValidatingWebhookConfiguration", kind == "MutatingWebhookConfiguration", kind == "ManagedResourceDefinition", kind == "ManagedResourceActivationPolicy":
+			not = append(not, kind+" "+o.GetName())
+		case o.GroupVersionKind() == crdKind && conversion == string(apiextensionsv1.WebhookConverter):
+			not = append(not, kind+" "+o.GetName()+", which a webhook converts")
+		}
+	}
+	if len(not) == 0 {
+		return nil
+	}
+	slices.Sort(not)
+	return &problem{reason: "SyncPackage", text: "it contains objects that this version does not install: " + strings.Join(not, "; ")}
+}
+
+func (r *Revisions) owner(kind schema.GroupVersionKind, o *unstructured.Unstructured) establish.Owner {
+	return establish.Owner{APIVersion: kind.GroupVersion().String(), Kind: kind.Kind, Name: o.GetName(), UID: o.GetUID()}
+}
+
+// write names all objects that cannot be written.
+func (r *Revisions) write(ctx context.Context, to Cluster, plan establish.Plan) error {
+	var refused []string
+	for _, step := range plan.Steps {
+		var err error
+		if step.Action == establish.Create {
+			_, err = to.Create(ctx, step.Object, objectManager)
+		} else {
+			_, err = to.Update(ctx, step.Object, step.UID, objectManager)
+		}
+		switch {
+		case err == nil:
+		case kube.IsStale(err), kube.IsNameTaken(err):
+			return &problem{text: step.Object.GetKind() + " " + step.Object.GetName() + " has changed meanwhile", waits: true}
+		case kube.IsTransient(err):
+			return err
+		default:
+			refused = append(refused, fmt.Sprintf("%s %s: %s%s", step.Object.GetKind(), step.Object.GetName(), kube.RedactedMessage(err), kube.Remedy(err)))
+		}
+	}
+	if len(refused) > 0 {
+		slices.Sort(refused)
+		return errors.New("cannot write its objects: " + strings.Join(refused, "; "))
+	}
+	return nil
+}
+
+// live reads an object. CustomResourceDefinitions are known already; other objects are watched.
+func (r *Revisions) live(_ context.Context, lease *watch.Lease, kind schema.GroupVersionKind, name string) (o *unstructured.Unstructured, known bool, err error) {
+	if kind.GroupKind() == crdKind.GroupKind() {
+		c, exists := r.CRDs.Named(name)
+		if !exists {
+			return nil, true, nil
+		}
+		o = &unstructured.Unstructured{Object: map[string]any{}}
+		o.SetGroupVersionKind(crdKind)
+		o.SetName(c.Name)
+		o.SetUID(c.UID)
+		o.SetAnnotations(c.Annotations)
+		o.SetOwnerReferences(c.OwnerReferences)
+		o.SetDeletionTimestamp(c.DeletionTimestamp)
+		return o, true, nil
+	}
+	o, state := lease.Object(kind, "", name)
+	switch {
+	case state.Phase == watch.Synced:
+		return o, true, nil
+	case state.Phase == watch.Unavailable:
+		return nil, false, &problem{reason: "SyncPackage", text: fmt.Sprintf("cannot install %s %s: %s", kind.Kind, name, state.Message), waits: state.Reason != watch.Forbidden}
+	}
+	return nil, false, nil
+}
+
+// isReplaceable reports whether a controller is a revision of the same source, or is gone.
+func (r *Revisions) isReplaceable(ctx context.Context, s *revisionState, owner metav1.OwnerReference) bool {
+	kind := schema.FromAPIVersionAndKind(owner.APIVersion, owner.Kind)
+	if kind.Group != v1.GroupVersion.Group {
+		return false
+	}
+	o, err := r.Cluster.Get(ctx, kind, "", owner.Name)
+	if kube.IsObjectNotFound(err, owner.Name) {
+		return true
+	}
+	if err != nil {
+		return false
+	}
+	theirs, err := parseReference(stringAt(o.Object, "spec", "image"))
+	ours, ourErr := parseReference(s.revision.Spec.Image)
+	return o.GetUID() != owner.UID || err == nil && ourErr == nil && theirs.Source == ours.Source
+}
+
+// recordObjects names the objects in the status.
+func (r *Revisions) recordObjects(_ context.Context, s *revisionState, f establish.Facts) error {
+	var all []any
+	for _, o := range f.Objects {
+		all = append(all, map[string]any{"apiVersion": o.GetAPIVersion(), "kind": o.GetKind(), "name": o.GetName()})
+	}
+	set(s.status, "objectRefs", all)
+	return nil
+}
+
+// areInstalled reports whether all objects of a revision exist and are controlled by it.
+func (r *Revisions) areInstalled(s *revisionState) bool {
+	for _, ref := range s.revision.Status.ObjectRefs {
+		o, known, err := r.live(context.Background(), s.lease, schema.FromAPIVersionAndKind(ref.APIVersion, ref.Kind), ref.Name)
+		if err != nil || !known {
+			return true // nothing follows from what is not read
+		}
+		if o == nil {
+			return false
+		}
+		if owner := metav1.GetControllerOfNoCopy(o); owner == nil || owner.UID != s.raw.GetUID() {
+			return false
+		}
+	}
+	return true
+}
+
+// release makes a revision control nothing any more, so that another one can.
+func (r *Revisions) release(ctx context.Context, s *revisionState) error {
+	for _, ref := range s.revision.Status.ObjectRefs {
+		o, known, err := r.live(ctx, s.lease, schema.FromAPIVersionAndKind(ref.APIVersion, ref.Kind), ref.Name)
+		if err != nil || !known || o == nil {
+			continue // what cannot be read now is taken over by the next revision
+		}
+		owners, ok := establish.Released(o, s.raw.GetUID())
+		if !ok {
+			continue
+		}
+		o = o.DeepCopy()
+		var list []any
+		for _, owner := range owners {
+			list = append(list, asMap(owner))
+		}
+		if o.GetResourceVersion() == "" {
+			if o, err = r.Cluster.Get(ctx, o.GroupVersionKind(), "", o.GetName()); err != nil {
+				return err
+			}
+		}
+		if _, err := r.Cluster.Patch(ctx, o, map[string]any{"metadata": map[string]any{"ownerReferences": list}}, objectManager); err != nil && !kube.IsStale(err) {
+			return err
+		}
+	}
+	return nil
+}

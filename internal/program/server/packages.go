@@ -1,0 +1,108 @@
+package server
+
+import (
+	"cmp"
+	"context"
+	"os"
+	"path/filepath"
+
+	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+
+	pkgv1 "github.com/espalier-dev/espalier/api/pkg/v1"
+	"github.com/espalier-dev/espalier/internal/composition/packages/controller"
+	images "github.com/espalier-dev/espalier/internal/composition/packages/registry"
+	"github.com/espalier-dev/espalier/internal/kube"
+	"github.com/espalier-dev/espalier/internal/object"
+	"github.com/espalier-dev/espalier/internal/program/manager"
+)
+
+// PackageOptions are how packages are installed.
+type PackageOptions struct {
+	// Namespace has the Secrets with credentials for registries, and what runs of packages.
+	Namespace string
+	// CacheDir is a directory for what is read from registries.
+	CacheDir string
+	// Registries is how registries are reached.
+	Registries images.Options
+}
+
+// crossplaneVersion is the version of Crossplane whose packages are compatible: what their metadata is compared with.
+const crossplaneVersion = "2.4.0"
+
+// maxCache bounds the cache of packages, in bytes. The chart has a volume of twice that.
+const maxCache = 1 << 30
+
+// startPackages serves packages and their revisions.
+func (c *Controllers) startPackages(ctx context.Context) error {
+	o := c.options.Packages
+	cache, err := images.OpenCache(o.CacheDir, maxCache)
+	if err != nil {
+		return err
+	}
+	client, err := images.New(o.Registries, cache)
+	if err != nil {
+		return err
+	}
+	config := controller.Config{
+		Cluster: c.Client, DryRun: c.Client.DryRun(), Hub: c.Hub, CRDs: definitions{c.Kinds}, Events: c.options.Events, Enqueue: c.Enqueue, Now: c.options.Now,
+		Namespace: o.Namespace, Version: crossplaneVersion, Crossplane: c.crossplane, Resolution: &controller.Resolution{},
+		Images: &controller.Images{Registry: client, Enqueue: c.Enqueue, Now: c.options.Now, Context: ctx},
+	}
+	certificates := &controller.Certificates{Cluster: c.Client, Namespace: o.Namespace, Now: c.options.Now}
+	config.Runtime = &controller.Deployments{Cluster: c.Client, Certificates: certificates, Namespace: o.Namespace, Now: c.options.Now}
+	for _, kind := range controller.PackageKinds {
+		c.Serve(controller.RevisionKind(kind), &controller.Revisions{Config: config, Package: kind})
+		c.Serve(kind, &controller.Packages{Config: config, Kind: kind})
+	}
+	c.Serve(controller.LockKind, &controller.Locks{Config: config, Certificates: certificates})
+	c.Enqueue(controller.ResolutionKey) // also before there is a Lock
+	return nil
+}
+
+type definitions struct{ kinds *kube.Kinds }
+
+func (d definitions) Named(name string) (*apiextensionsv1.CustomResourceDefinition, bool) {
+	found := d.kinds.ListCRDs(func(c *apiextensionsv1.CustomResourceDefinition) bool { return c.Name == name })
+	if len(found) == 0 {
+		return nil, false
+	}
+	return found[0], true
+}
+
+// packageOf returns the revision that controls a CustomResourceDefinition.
+func packageOf(c *apiextensionsv1.CustomResourceDefinition) []object.Key {
+	owner := metav1.GetControllerOfNoCopy(c)
+	if owner == nil {
+		return nil
+	}
+	kind := schema.FromAPIVersionAndKind(owner.APIVersion, owner.Kind)
+	if kind.Group != pkgv1.GroupVersion.Group {
+		return nil
+	}
+	return []object.Key{{Group: kind.Group, Kind: kind.Kind, Name: owner.Name}}
+}
+
+// packageOptions returns nil if no packages are installed.
+func (c ControllerConfiguration) packageOptions() *PackageOptions {
+	if !c.Packages.Enabled {
+		return nil
+	}
+	return &PackageOptions{
+		Namespace: cmp.Or(c.Packages.Namespace, c.LeaderElection.Namespace, manager.PodNamespace(), DefaultPackageNamespace),
+		CacheDir:  cmp.Or(c.Packages.CacheDir, defaultPackageCache()), Registries: images.Options{Insecure: c.Packages.InsecureRegistries},
+	}
+}
+
+// DefaultPackageNamespace is the namespace of packages of controllers that run outside of a cluster: Crossplane's.
+const DefaultPackageNamespace = "crossplane-system"
+
+// defaultPackageCache is a directory of this user.
+func defaultPackageCache() string {
+	dir, err := os.UserCacheDir()
+	if err != nil {
+		dir = os.TempDir()
+	}
+	return filepath.Join(dir, "espalier", "packages")
+}

@@ -1,0 +1,55 @@
+package packages
+
+import (
+	"fmt"
+	"testing"
+
+	"k8s.io/client-go/rest"
+
+	"github.com/espalier-dev/espalier/internal/testkit"
+)
+
+// TestAnInstallationContinuesAfterACrash at each of its writes: the controllers stop after it, others begin, and all is installed.
+func TestAnInstallationContinuesAfterACrash(t *testing.T) {
+	w := newWorld(t)
+	first := w.start(t, w.config) // installs the kinds
+	if err := first.Stop(); err != nil {
+		t.Fatal(err)
+	}
+	install := func(n int) (writes int) {
+		function, configuration := fmt.Sprintf("function-crash%d", n), fmt.Sprintf("crash%d", n)
+		w.push(t, "org/"+function+":v1.0.0", answering(t, configuration), w.meta("Function", function))
+		w.push(t, "org/"+configuration+":v1.0.0", nil, w.meta("Configuration", configuration, "function=org/"+function+" >=1"), definition(fmt.Sprintf("Crash%d", n)))
+		crash := testkit.NewCrash(n)
+		if n > 0 {
+			crash.Log = func(text string) { t.Log(n, text) }
+		}
+		stop := crash.RunAndRestart(w.config, func(config *rest.Config) func() {
+			c := w.begin(t, config)
+			return func() { _ = c.Stop() } // an error after the crash is that of the connection
+		})
+		w.install(t, "Configuration", configuration, "org/"+configuration+":v1.0.0")
+		w.Await(t, configurationKind, "", configuration, healthy)
+		w.Await(t, functionKind, "", "org-"+function, healthy)
+		writes = crash.Writes()
+		stop()
+		for _, kind := range []string{"Function", "Configuration"} {
+			revisions := map[string]int{}
+			for _, o := range w.List(t, functionKind.GroupVersion().WithKind(kind+"Revision"), "", "") {
+				revisions[o.GetLabels()["pkg.crossplane.io/package"]]++
+			}
+			of := map[string]string{"Function": "org-" + function, "Configuration": configuration}[kind]
+			if count := revisions[of]; count != 1 {
+				t.Errorf("after write %d, %s %s has %d revisions", n, kind, of, count)
+			}
+		}
+		return writes
+	}
+	writes := install(0)
+	if writes < 10 {
+		t.Fatalf("%d writes are too few", writes)
+	}
+	for n := 1; n <= writes; n += testkit.Size(7, 1) {
+		install(n)
+	}
+}
