@@ -46,6 +46,7 @@ func TestProblemsOfAConfiguration(t *testing.T) {
 			"functions.certificatesSecret: Invalid value", "functions.certificatesSecret: Forbidden", "functions.preferBuiltIn: Unsupported value"}},
 		"traces": {"", header + "tracing: {endpoint: 'ftp://c', protocol: http/json, samplingRatio: 1.5}\n", []string{
 			"tracing.endpoint: Invalid value: must be a URL", "tracing.protocol: Unsupported value", "tracing.samplingRatio: Invalid value: 1.5: must be from 0 to 1"}},
+		"packages of a part": {"another installation would install them too", header + "packages: {enabled: true}\nwatchNamespaces: [a]\n", []string{"packages.enabled: Forbidden"}},
 		"a password":         {"others can read it", header + "tracing: {endpoint: 'https://me:hunter2@c'}\n", []string{"must have no user or password"}},
 		"an invalid address": {"", header + "tracing: {endpoint: 'https://me:hunter2@c%'}\n", []string{"must be a URL"}},
 	} {

@@ -66,6 +66,10 @@ func (c ControllerConfiguration) Validate() (problems field.ErrorList) {
 	if _, err := shard.Parse(nil, c.WatchLabelSelector); err != nil {
 		check("watchLabelSelector", c.WatchLabelSelector, false, err.Error())
 	}
+	if c.Packages.Enabled && (len(c.WatchNamespaces) > 0 || c.WatchLabelSelector != "") {
+		problems = append(problems, field.Forbidden(field.NewPath("packages").Child("enabled"),
+			"this installation works on a part of the cluster (watchNamespaces, watchLabelSelector), and packages are of all of it"))
+	}
 	return slices.Concat(problems, c.Webhook.validate(field.NewPath("webhook")), c.UI.validate(field.NewPath("ui")),
 		c.Functions.validate(field.NewPath("functions")), c.Tracing.validate(field.NewPath("tracing")))
 }

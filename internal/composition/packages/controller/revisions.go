@@ -310,7 +310,7 @@ func (r *Revisions) deactivate(ctx context.Context, s *revisionState) reconcile.
 	if r.runs() {
 		if s.revision.Status.ResolvedImage != "" {
 			p, err := r.program(s)
-			if err == nil {
+			if !errors.Is(err, errNotRead) { // one without its configuration is stopped, too
 				err = r.Runtime.Stop(ctx, s.lease, p)
 			}
 			switch {
