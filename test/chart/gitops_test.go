@@ -178,6 +178,10 @@ func TestTheCRDsFollowTheValues(t *testing.T) {
 			t.Errorf("with %s, there are %d of %d CustomResourceDefinitions, also of the group %s", setting, len(less), all, group)
 		}
 	}
+	more := installed(t, "controllers.packages.enabled=true")
+	if len(more) <= all || !slices.ContainsFunc(more, func(c *unstructured.Unstructured) bool { return c.GetName() == "providers.pkg.crossplane.io" }) {
+		t.Errorf("with packages, there are %d CustomResourceDefinitions, and %d without", len(more), all)
+	}
 	if _, err := chart.CRDs(chart.Options{Namespace: namespace, Set: []string{"controllers.usage=false"}}); err == nil {
 		t.Error("a value that does not exist is accepted")
 	}

@@ -35,6 +35,7 @@ func CRDs(o Options) ([]*unstructured.Unstructured, error) {
 		Controllers struct {
 			Dialects []server.Dialect
 			Usages   bool
+			Packages struct{ Enabled bool }
 		}
 		Providers struct{ AWS, PostgreSQL struct{ Enabled bool } }
 	}
@@ -48,7 +49,7 @@ func CRDs(o Options) ([]*unstructured.Unstructured, error) {
 	if values.Providers.PostgreSQL.Enabled {
 		providers = append(providers, postgresql.Provider(postgresql.Options{}))
 	}
-	out, err := server.CRDs(values.Controllers.Dialects, values.Controllers.Usages, providers)
+	out, err := server.CRDs(values.Controllers.Dialects, values.Controllers.Usages, values.Controllers.Packages.Enabled, providers)
 	for _, c := range out {
 		annotations := c.GetAnnotations()
 		maps.Copy(annotations, keep)

@@ -16,7 +16,6 @@ import (
 	"k8s.io/apimachinery/pkg/util/wait"
 	"k8s.io/client-go/rest"
 
-	"github.com/espalier-dev/espalier/api/pkg"
 	"github.com/espalier-dev/espalier/api/v1alpha1"
 	"github.com/espalier-dev/espalier/internal/composition"
 	compositiondefinition "github.com/espalier-dev/espalier/internal/composition/definition"
@@ -178,11 +177,7 @@ func (c *Controllers) crdsToInstall(installed func(name string) (*apiextensionsv
 	for _, note := range c.dialects.notes() {
 		c.options.Log.Info("warning: " + note)
 	}
-	files := filesOf(served, c.options.Usages, c.options.Providers)
-	if c.options.Packages != nil && c.dialects.serves(Composition) {
-		files = append(files, pkg.ManagerCRDs)
-	}
-	return files
+	return filesOf(served, c.options.Usages, c.options.Packages != nil, c.options.Providers)
 }
 
 // crdDependents returns the definitions, of both dialects, and the activations to reconcile after a

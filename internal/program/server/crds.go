@@ -2,10 +2,12 @@ package server
 
 import (
 	"io/fs"
+	"slices"
 
 	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 
+	"github.com/espalier-dev/espalier/api/pkg"
 	protection "github.com/espalier-dev/espalier/api/protection/v1beta1"
 	"github.com/espalier-dev/espalier/internal/managed/provider"
 	"github.com/espalier-dev/espalier/internal/serving/cluster"
@@ -14,12 +16,12 @@ import (
 
 // CRDs returns the CustomResourceDefinitions that the controllers and the providers install in a cluster that has none, as they
 // create them: another program can create them first, and the controllers recognize them as their own. No dialect stands for all.
-func CRDs(served []Dialect, usages bool, providers []managed.Provider) ([]*unstructured.Unstructured, error) {
+func CRDs(served []Dialect, usages, packages bool, providers []managed.Provider) ([]*unstructured.Unstructured, error) {
 	if len(served) == 0 {
 		served = Dialects
 	}
 	none := func(string) (*apiextensionsv1.CustomResourceDefinition, bool) { return nil, false }
-	steps, err := cluster.PlanInstall(filesOf(served, usages, providers), none)
+	steps, err := cluster.PlanInstall(filesOf(served, usages, packages, providers), none)
 	if err != nil {
 		return nil, err
 	}
@@ -31,13 +33,16 @@ func CRDs(served []Dialect, usages bool, providers []managed.Provider) ([]*unstr
 }
 
 // filesOf are the files with CustomResourceDefinitions, beside those of every cluster.
-func filesOf(served []Dialect, usages bool, providers []managed.Provider) []fs.FS {
+func filesOf(served []Dialect, usages, packages bool, providers []managed.Provider) []fs.FS {
 	var out []fs.FS
 	for _, d := range served {
 		out = append(out, d.kinds()...)
 	}
 	if usages {
 		out = append(out, protection.CRDs)
+	}
+	if packages && slices.Contains(served, Composition) {
+		out = append(out, pkg.ManagerCRDs)
 	}
 	return append(out, provider.CRDs(providers)...)
 }
