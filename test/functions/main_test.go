@@ -16,6 +16,7 @@ import (
 	"github.com/go-logr/logr"
 	"google.golang.org/protobuf/types/known/durationpb"
 
+	"github.com/espalier-dev/espalier/internal/composition/packages/local"
 	catalog "github.com/espalier-dev/espalier/internal/program/functions/packages"
 	"github.com/espalier-dev/espalier/internal/program/manager"
 	"github.com/espalier-dev/espalier/internal/program/server"
@@ -29,6 +30,7 @@ import (
 const life = "ESPALIER_TEST_FUNCTION"
 
 func TestMain(m *testing.M) {
+	local.EnterRoom()
 	if os.Getenv(life) != "" {
 		function.Main(func(ctx context.Context, r *fnv1.RunFunctionRequest) (*fnv1.RunFunctionResponse, error) {
 			return answering(strconv.Itoa(os.Getpid()))(ctx, r)

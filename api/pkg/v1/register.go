@@ -43,6 +43,10 @@ const (
 	DevelopmentTargetAnnotation = "render.crossplane.io/runtime-development-target"
 )
 
+// EndpointAnnotation on a Function is the address, host:port, of a function that its users run, for example of a
+// Service. It is called with mutual TLS.
+const EndpointAnnotation = "espalier.dev/endpoint"
+
 // RuntimeDevelopment is the RuntimeAnnotation's value for a function that runs already, without TLS, and
 // DefaultDevelopmentTarget its address if the Function names none.
 const (

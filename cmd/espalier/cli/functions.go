@@ -23,7 +23,7 @@ import (
 func addPrograms(o *packages.Options, c server.FunctionsConfiguration, output io.Writer) error {
 	if o.Certificates != nil {
 		if _, err := o.Certificates(); err != nil {
-			return &usageError{fmt.Errorf("functions.certPath: %w", err)}
+			return &usageError{fmt.Errorf("functions.certPath (--function-certs): %w", err)}
 		}
 	}
 	o.Local = map[string]packages.LocalFunction{}
@@ -34,6 +34,9 @@ func addPrograms(o *packages.Options, c server.FunctionsConfiguration, output io
 		}
 		if _, twice := o.Local[name]; twice {
 			return &usageError{fmt.Errorf("--function %s: %s is given twice", text, name)}
+		}
+		if given.TLS && o.Certificates == nil && o.CertificatesSecret == (packages.SecretName{}) {
+			return &usageError{fmt.Errorf("--function %s: calls of it need a client certificate: --function-certs DIRECTORY", text)}
 		}
 		o.Local[name] = given
 	}
@@ -55,19 +58,28 @@ func addPrograms(o *packages.Options, c server.FunctionsConfiguration, output io
 	return nil
 }
 
-// parseFunction reads NAME=HOST:PORT or NAME=./program.
+// withTLS begins the address of a function that is called by mutual TLS.
+const withTLS = "grpcs://"
+
+// parseFunction reads NAME=HOST:PORT, NAME=grpcs://HOST:PORT or NAME=./program.
 func parseFunction(text string) (string, packages.LocalFunction, error) {
 	name, value, ok := strings.Cut(text, "=")
 	if !ok || value == "" {
-		return "", packages.LocalFunction{}, errors.New("must be NAME=HOST:PORT or NAME=./program")
+		return "", packages.LocalFunction{}, errors.New("must be NAME=HOST:PORT, NAME=grpcs://HOST:PORT or NAME=./program")
 	}
 	if problems := validation.IsDNS1123Subdomain(name); len(problems) > 0 {
 		return "", packages.LocalFunction{}, fmt.Errorf("%q can't be a Function's name: %s", name, problems[0])
 	}
+	if address, ok := strings.CutPrefix(value, withTLS); ok {
+		if host, port, err := net.SplitHostPort(address); err != nil || host == "" || port == "" || strings.Contains(address, "/") {
+			return "", packages.LocalFunction{}, fmt.Errorf("%s must be %sHOST:PORT", value, withTLS)
+		}
+		return name, packages.LocalFunction{Address: address, TLS: true}, nil
+	}
 	if isAddress(value) {
 		if !pipeline.IsLoopback(value) {
 			return "", packages.LocalFunction{}, fmt.Errorf("%s is not on this machine, and calls of it are not encrypted. "+
-				"Run the program here (--function %s=./program), or forward a port of this machine to it and name that", value, name)
+				"Call it by mutual TLS (--function %s=grpcs://%s), or run the program here (--function %s=./program)", value, name, value, name)
 		}
 		return name, packages.LocalFunction{Address: value}, nil
 	}

@@ -30,6 +30,7 @@ func TestFunctionFlags(t *testing.T) {
 	}
 	cases := map[string]struct {
 		given []string
+		certs bool
 		want  map[string]packages.LocalFunction
 		says  string
 	}{
@@ -37,23 +38,29 @@ func TestFunctionFlags(t *testing.T) {
 		"A program with an absolute path":        {given: []string{"f=" + filepath.Join(dir, "program")}, want: map[string]packages.LocalFunction{"f": {Program: filepath.Join(dir, "program")}}},
 		"An address":                             {given: []string{"f=127.0.0.1:9443", "g=localhost:1"}, want: map[string]packages.LocalFunction{"f": {Address: "127.0.0.1:9443"}, "g": {Address: "localhost:1"}}},
 		"A Unix socket":                          {given: []string{"f=unix:/run/f"}, want: map[string]packages.LocalFunction{"f": {Address: "unix:/run/f"}}},
-		"An address of another machine":          {given: []string{"f=192.0.2.1:9443"}, says: "192.0.2.1:9443 is not on this machine, and calls of it are not encrypted. Run the program here (--function f=./program)"},
+		"An address of another machine":          {given: []string{"f=192.0.2.1:9443"}, says: "192.0.2.1:9443 is not on this machine, and calls of it are not encrypted. Call it by mutual TLS (--function f=grpcs://192.0.2.1:9443), or run the program here (--function f=./program)"},
 		"A host name that begins with localhost": {given: []string{"f=localhost.example.org:9443"}, says: "is not on this machine"},
 		"A program without a path":               {given: []string{"f=program"}, says: "for a program, give its path: ./program"},
 		"A program that does not exist":          {given: []string{"f=./nothing"}, says: "no such file"},
 		"A file that is not executable":          {given: []string{"f=./text"}, says: "is not a program"},
 		"A directory":                            {given: []string{"f=" + dir}, says: "is not a program"},
 		"An invalid name":                        {given: []string{"F_1=./program"}, says: `"F_1" can't be a Function's name`},
-		"No name":                                {given: []string{"./program"}, says: "must be NAME=HOST:PORT or NAME=./program"},
+		"No name":                                {given: []string{"./program"}, says: "must be NAME=HOST:PORT, NAME=grpcs://HOST:PORT or NAME=./program"},
 		"A name twice":                           {given: []string{"f=./program", "f=127.0.0.1:1"}, says: "f is given twice"},
 		"The name of a built-in function":        {given: []string{"function-auto-ready=127.0.0.1:1"}, want: map[string]packages.LocalFunction{"function-auto-ready": {Address: "127.0.0.1:1"}}},
 		"No address":                             {given: []string{"f="}, says: "must be NAME=HOST:PORT"},
 		"No flag":                                {want: map[string]packages.LocalFunction{}},
+		"An address with TLS":                    {given: []string{"f=grpcs://f.example.org:9443"}, certs: true, want: map[string]packages.LocalFunction{"f": {Address: "f.example.org:9443", TLS: true}}},
+		"An address with TLS and no certificate": {given: []string{"f=grpcs://f.example.org:9443"}, says: "need a client certificate: --function-certs DIRECTORY"},
+		"An address with TLS and a path":         {given: []string{"f=grpcs://f.example.org:9443/x"}, certs: true, says: "must be grpcs://HOST:PORT"},
 		"A port without a host":                  {given: []string{"f=:9443"}, says: "is not on this machine"},
 	}
 	for name, tc := range cases {
 		t.Run(name, func(t *testing.T) {
 			var o packages.Options
+			if tc.certs {
+				o.Certificates = func() (pipeline.Identity, error) { return pipeline.Identity{}, nil }
+			}
 			err := addPrograms(&o, server.FunctionsConfiguration{Local: tc.given}, nil)
 			if tc.says != "" {
 				if err == nil || !strings.Contains(err.Error(), tc.says) || codeOf(err) != exitUsage {

@@ -10,6 +10,7 @@ import (
 	"path/filepath"
 	"testing"
 
+	"github.com/espalier-dev/espalier/internal/composition/packages/local"
 	"github.com/espalier-dev/espalier/internal/program/manager"
 	"github.com/espalier-dev/espalier/internal/testkit"
 	"github.com/espalier-dev/espalier/sdk/function"
@@ -26,6 +27,7 @@ const (
 )
 
 func TestMain(m *testing.M) {
+	local.EnterRoom()
 	name := filepath.Base(os.Args[0])
 	if name == asProgram {
 		ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt)

@@ -30,6 +30,8 @@ type offlineFlags struct {
 
 func (f *offlineFlags) add(cmd *cobra.Command) {
 	flags := f.addSimulated(cmd)
+	f.Functions.RunPackages, f.defaults.Functions.RunPackages = true, true
+	f.addPackages(flags)
 	flags.StringVarP(&f.namespace, "namespace", "n", "default", "the namespace of objects that name none")
 	flags.DurationVar(&f.wait, "wait", time.Minute, "timeout of the controllers' run")
 }
@@ -56,7 +58,7 @@ func newRender() *cobra.Command {
 		Short: "Print what instances consist of, without a cluster",
 		Long: "Prints each instance of the files with its status, and the objects that it consists of, in the\n" +
 			"order in which they are written. The controllers themselves run, in an empty cluster in memory;\n" +
-			"functions are called.\n\n" +
+			"functions are called. The package of a Function is fetched and run, without a container engine.\n\n" +
 			"The files have definitions, or compositions, and instances. Another object with the kind and name of\n" +
 			"a child is the observed state of that child, such as the status of a Deployment, and nodes that wait\n" +
 			"for it continue. All other objects exist besides the instances, which can read them. Kinds that the\n" +
@@ -123,6 +125,14 @@ func (f *renderFlags) run(cmd *cobra.Command) error {
 	objects = append(objects, kinds...)
 	options, err := f.simulated(cmd.ErrOrStderr())
 	if err != nil {
+		return err
+	}
+	stop, err := f.runPackages(&options.Functions)
+	if err != nil {
+		return err
+	}
+	defer stop()
+	if err := startPackages(cmd.Context(), options.Functions, objectsOf(objects)); err != nil {
 		return err
 	}
 	rendered, problems, err := simulation.Render(cmd.Context(), options, objects, f.namespace, f.wait)

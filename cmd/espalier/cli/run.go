@@ -120,6 +120,10 @@ func (f *runFlags) run(cmd *cobra.Command) error {
 	if err := f.complete(cmd); err != nil {
 		return err
 	}
+	if f.Functions.RunPackages {
+		return &usageError{fmt.Errorf("--config %s: functions.runPackages does not apply to 'espalier run': a package would run beside the controllers, "+
+			"with what they can read", f.file)}
+	}
 	log := f.logger(cmd) // before the first connection, which would silence the libraries
 	config, err := f.cluster.config()
 	if err != nil {

@@ -14,6 +14,7 @@ import (
 	"github.com/aymanbagabas/go-udiff"
 	"github.com/spf13/cobra"
 	"golang.org/x/sync/errgroup"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"sigs.k8s.io/yaml"
 
@@ -99,6 +100,11 @@ func (f *testFlags) run(cmd *cobra.Command, dirs []string) error {
 	if err != nil {
 		return err
 	}
+	stop, err := f.runPackages(&options.Functions)
+	if err != nil {
+		return err
+	}
+	defer stop()
 	tests := make([]*definitionTest, len(paths))
 	group, ctx := errgroup.WithContext(cmd.Context())
 	group.SetLimit(f.parallel)
@@ -139,6 +145,14 @@ func (f *testFlags) runFuzz(cmd *cobra.Command, args []string) error {
 	}
 	options, err := f.simulated(cmd.ErrOrStderr())
 	if err != nil {
+		return err
+	}
+	stop, err := f.runPackages(&options.Functions)
+	if err != nil {
+		return err
+	}
+	defer stop()
+	if err := startPackages(cmd.Context(), options.Functions, objectsOf(objects)); err != nil {
 		return err
 	}
 	found, err := simulation.Fuzz(cmd.Context(), options, objects, simulation.Drawing{Namespace: f.namespace, Instances: f.fuzz, Seed: f.seed, Timeout: f.wait})
@@ -207,6 +221,16 @@ func (f *testFlags) runOne(ctx context.Context, cmd *cobra.Command, t *definitio
 	}
 	if t.files, err = readFiles(cmd, names); err != nil {
 		fail("files", err.Error())
+		return
+	}
+	functions := objectsOf(objects)
+	for _, step := range test.Steps {
+		for _, o := range step.Apply {
+			functions = append(functions, &unstructured.Unstructured{Object: o})
+		}
+	}
+	if err := startPackages(ctx, options.Functions, functions); err != nil {
+		fail("packages", err.Error())
 		return
 	}
 	results, coverage, err := simulation.RunTest(ctx, options, test, objects, t.path, f.wait)

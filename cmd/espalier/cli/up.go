@@ -56,6 +56,7 @@ func (f *upFlags) command() *cobra.Command {
 func (f *upFlags) add(cmd *cobra.Command) {
 	flags := f.configuration.add(cmd, upDefaults())
 	f.addControllers(flags)
+	f.addPackages(flags)
 	flags.StringVar(&f.embedded.DataDir, "data-dir", defaultDataDir(), "data directory of the control plane")
 	flags.StringVar(&f.embedded.Kubeconfig, "write-kubeconfig", "", "file to write the kubeconfig to; by default in the data directory")
 	flags.IntVar(&f.embedded.Port, "port", 0, "port of the API server on 127.0.0.1; by default the previous one, or any free one")
@@ -67,7 +68,7 @@ func (f *upFlags) add(cmd *cobra.Command) {
 func upDefaults() server.ControllerConfiguration {
 	c := server.DefaultConfiguration()
 	c.LeaderElection.Enabled, c.Health.BindAddress, c.Metrics.BindAddress = false, "0", "0"
-	c.MoreColumns, c.Functions.Development = true, true
+	c.MoreColumns, c.Functions.Development, c.Functions.RunPackages = true, true, true
 	return c
 }
 
@@ -136,6 +137,11 @@ func (f *upFlags) runControllers(cmd *cobra.Command, plane *embedded.ControlPlan
 	if err != nil {
 		return err
 	}
+	stop, err := f.runPackages(&options.Functions)
+	if err != nil {
+		return err
+	}
+	defer stop()
 	tracer, flush, err := traces{f.Tracing}.start(cmd.Context(), options.Log)
 	if err != nil {
 		return err

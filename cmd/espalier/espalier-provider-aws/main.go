@@ -13,12 +13,14 @@ import (
 
 	"github.com/espalier-dev/espalier/cmd/espalier/cli"
 	_ "github.com/espalier-dev/espalier/cmd/espalier/withaws"
+	"github.com/espalier-dev/espalier/internal/composition/packages/local"
 	"github.com/espalier-dev/espalier/internal/program/manager"
 	"github.com/espalier-dev/espalier/providers/aws"
 	"github.com/espalier-dev/espalier/sdk/managed/serve"
 )
 
 func main() {
+	local.EnterRoom()
 	hasCommand := len(os.Args) > 1 && !strings.HasPrefix(os.Args[1], "-")
 	if !hasCommand && filepath.Base(os.Args[0]) != "espalier" {
 		serve.MainOf(aws.Program())

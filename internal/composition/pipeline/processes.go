@@ -4,16 +4,13 @@ import (
 	"context"
 	"fmt"
 	"io"
+	"os/exec"
 	"strconv"
 	"sync"
 	"time"
 )
 
-// Processes runs functions as child processes. It starts a program with the flags of function programs:
-//
-//	--insecure --address=127.0.0.1:PORT
-//
-// It is the Endpoints of a Remote. A program that exits is restarted with exponential backoff. It is safe for
+// Processes runs functions as child processes. It is the Endpoints of a Remote. A program that exits is restarted with exponential backoff. It is safe for
 // concurrent use.
 type Processes struct {
 	options ProcessOptions
@@ -66,14 +63,33 @@ func NewProcesses(o ProcessOptions) *Processes {
 	return &Processes{options: o, processes: map[string]*process{}}
 }
 
-// Start runs a program as the function of that name and replaces its current program. The
-// arguments are appended to the flags above. If the program can't be started, Endpoint
-// returns the error.
-func (p *Processes) Start(name, program string, arguments ...string) {
+// Command is how the program of a function is started.
+type Command struct {
+	// Program names the program in messages.
+	Program string
+	// Build returns the command that serves the function at an address on loopback. It is called for each start.
+	// Processes set the command's output and process group. Without Env, the program gets Environment.
+	Build func(address string) *exec.Cmd
+	// ServerName is the name in the certificate of a program that serves TLS. Without it, calls are not encrypted.
+	ServerName string
+}
+
+// Start runs a program as the function of that name, without TLS, with the flags of function programs:
+//
+//	--insecure --address=127.0.0.1:PORT
+func (p *Processes) Start(name, program string) {
+	p.StartCommand(name, Command{Program: program, Build: func(address string) *exec.Cmd {
+		return exec.Command(program, "--insecure", "--address="+address)
+	}})
+}
+
+// StartCommand runs a command as the function of that name and replaces its current program. If it can't be started,
+// Endpoint returns the error.
+func (p *Processes) StartCommand(name string, command Command) {
 	p.Stop(name)
 	ctx, cancel := context.WithCancel(context.Background())
 	child := &process{
-		name: name, program: program, arguments: arguments,
+		name: name, command: command,
 		options: p.options, cancel: cancel,
 		stopped: make(chan struct{}), changed: make(chan struct{}),
 	}
@@ -128,7 +144,7 @@ func (p *Processes) Endpoint(ctx context.Context, name string) (Endpoint, error)
 		case failure != nil:
 			return Endpoint{}, failure
 		case address != "":
-			return Endpoint{Target: "passthrough:///" + address, Insecure: true}, nil
+			return Endpoint{Target: "passthrough:///" + address, ServerName: child.command.ServerName, Insecure: child.command.ServerName == ""}, nil
 		}
 		select {
 		case <-changed:
@@ -136,6 +152,18 @@ func (p *Processes) Endpoint(ctx context.Context, name string) (Endpoint, error)
 			return Endpoint{}, context.Cause(ctx)
 		}
 	}
+}
+
+// IsRunning reports whether the program of a function accepts connections.
+func (p *Processes) IsRunning(name string) bool {
+	p.mu.Lock()
+	child := p.processes[name]
+	p.mu.Unlock()
+	if child == nil {
+		return false
+	}
+	address, _, _ := child.state()
+	return address != ""
 }
 
 // RunError returns a NotRunningError for a function if its program has exited and is not
@@ -162,7 +190,7 @@ func (p *Processes) Revision(name string) string {
 	}
 	child.mu.Lock()
 	defer child.mu.Unlock()
-	return child.program + "#" + strconv.FormatInt(child.startedAt.UnixNano(), 36)
+	return child.command.Program + "#" + strconv.FormatInt(child.startedAt.UnixNano(), 36)
 }
 
 // NotRunningError is returned if the program of a function has exited, or could not be
@@ -174,6 +202,8 @@ type NotRunningError struct {
 	// Output is the end of the program's output, if it exited before it accepted connections. Later output may
 	// contain data of any composite.
 	Output string
+	// StartFailed says that it did not accept connections before.
+	StartFailed bool
 	// RestartAt is when the program is restarted.
 	RestartAt time.Time
 }

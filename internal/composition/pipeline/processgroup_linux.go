@@ -4,6 +4,6 @@ import "syscall"
 
 // processGroup starts a child in its own process group, so its descendants can be killed with it. The kernel kills
 // the child if this program is killed.
-func processGroup() *syscall.SysProcAttr {
-	return &syscall.SysProcAttr{Setpgid: true, Pdeathsig: syscall.SIGKILL}
+func processGroup(a *syscall.SysProcAttr) {
+	a.Setpgid, a.Pdeathsig = true, syscall.SIGKILL
 }

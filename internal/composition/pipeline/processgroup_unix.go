@@ -5,6 +5,6 @@ package pipeline
 import "syscall"
 
 // processGroup starts a child in its own process group, so its descendants can be killed with it.
-func processGroup() *syscall.SysProcAttr {
-	return &syscall.SysProcAttr{Setpgid: true}
+func processGroup(a *syscall.SysProcAttr) {
+	a.Setpgid = true
 }

@@ -6,8 +6,8 @@ import (
 )
 
 // processGroup starts a child in its own process group, so Ctrl-C in the console does not reach it.
-func processGroup() *syscall.SysProcAttr {
-	return &syscall.SysProcAttr{CreationFlags: syscall.CREATE_NEW_PROCESS_GROUP}
+func processGroup(a *syscall.SysProcAttr) {
+	a.CreationFlags |= syscall.CREATE_NEW_PROCESS_GROUP
 }
 
 // stopGroup kills the child: Windows has no signal that asks a process without a console to exit.

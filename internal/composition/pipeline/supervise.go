@@ -8,15 +8,16 @@ import (
 	"os/exec"
 	"runtime"
 	"sync"
+	"syscall"
 	"time"
 )
 
 type process struct {
-	name, program string
-	arguments     []string
-	options       ProcessOptions
-	cancel        context.CancelFunc
-	stopped       chan struct{} // closed when supervise has returned
+	name    string
+	command Command
+	options ProcessOptions
+	cancel  context.CancelFunc
+	stopped chan struct{} // closed when supervise has returned
 
 	mu        sync.Mutex
 	address   string           // where it accepts connections, or ""
@@ -59,7 +60,7 @@ func (p *process) supervise(ctx context.Context) {
 		p.setState("", nil)
 		started := p.options.Now()
 		output := &tail{next: p.options.Output(p.name)}
-		err := p.runOnce(ctx, output)
+		served, err := p.runOnce(ctx, output)
 		if ctx.Err() != nil {
 			return
 		}
@@ -67,7 +68,8 @@ func (p *process) supervise(ctx context.Context) {
 		if now.Sub(started) > 2*p.options.MaxBackoff { // it ran long enough to reset the backoff
 			delay = p.options.MinBackoff
 		}
-		p.setState("", &NotRunningError{Function: p.name, Program: p.program, Err: err, Output: output.String(), RestartAt: now.Add(delay)})
+		p.setState("", &NotRunningError{Function: p.name, Program: p.command.Program, Err: err, Output: output.String(),
+			StartFailed: !served, RestartAt: now.Add(delay)})
 		restart := time.NewTimer(delay)
 		select {
 		case <-restart.C:
@@ -84,20 +86,25 @@ var (
 	errExited       = errors.New("it exited with code 0")
 )
 
-// runOnce runs the program until it exits or the context is done, and returns the reason.
-// When it returns, the program and its descendants have exited.
-func (p *process) runOnce(ctx context.Context, output *tail) error {
+// runOnce runs the program until it exits or the context is done. It returns the reason, and whether the program has
+// accepted connections. When it returns, the program and its descendants have exited.
+func (p *process) runOnce(ctx context.Context, output *tail) (served bool, err error) {
 	address, err := freeAddress()
 	if err != nil {
-		return err
+		return false, err
 	}
-	command := exec.Command(p.program, append([]string{"--insecure", "--address=" + address}, p.arguments...)...)
+	command := p.command.Build(address)
 	command.Stdout, command.Stderr = output, output
-	command.Env = append([]string{}, p.options.Environment...) // nil would be the environment of this process
-	command.SysProcAttr = processGroup()
+	if command.Env == nil {
+		command.Env = append([]string{}, p.options.Environment...) // nil would be the environment of this process
+	}
+	if command.SysProcAttr == nil {
+		command.SysProcAttr = &syscall.SysProcAttr{}
+	}
+	processGroup(command.SysProcAttr)
 	command.WaitDelay = time.Second // for descendants outside its process group that hold its output open
 	if err := command.Start(); err != nil {
-		return err
+		return false, err
 	}
 	exited := make(chan error, 1)
 	go func() {
@@ -108,16 +115,16 @@ func (p *process) runOnce(ctx context.Context, output *tail) error {
 		exited <- err
 	}()
 	if err := p.waitUntilListening(ctx, address, exited); err != nil {
-		return p.terminate(command, exited, err)
+		return false, p.terminate(command, exited, err)
 	}
 	output.discard()
 	p.setState(address, nil)
 	select {
 	case err := <-exited:
 		exited <- err
-		return p.terminate(command, exited, err)
+		return true, p.terminate(command, exited, err)
 	case <-ctx.Done():
-		return p.terminate(command, exited, context.Cause(ctx))
+		return true, p.terminate(command, exited, context.Cause(ctx))
 	}
 }
 

@@ -137,6 +137,8 @@ type FunctionsConfiguration struct {
 	Local       []string `json:"local"`
 	Environment []string `json:"environment"`
 	Development bool     `json:"development"`
+	// RunPackages fetches the packages of Functions that nothing else serves and runs them on this machine.
+	RunPackages bool `json:"runPackages"`
 	// CertPath is a directory with the certificate for calls of packages; CertificatesSecret is a Secret, as namespace/name.
 	CertPath           string                 `json:"certPath"`
 	CertificatesSecret string                 `json:"certificatesSecret"`

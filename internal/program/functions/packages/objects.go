@@ -1,8 +1,10 @@
 package packages
 
 import (
+	"cmp"
 	"slices"
 
+	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 
@@ -21,6 +23,9 @@ var (
 // function contains the fields of a Function that routes depend on.
 type function struct {
 	uid, image string
+	pull       corev1.PullPolicy
+	// endpoint is the address in the annotation of those who run the function; empty if there is none.
+	endpoint string
 	// development is the address of the development runtime; empty if it has none.
 	development string
 	// managedElsewhere: a package manager manages the Function.
@@ -44,6 +49,9 @@ type revision struct {
 func readFunction(o *unstructured.Unstructured) *function {
 	f := &function{uid: string(o.GetUID()), managedElsewhere: hasForeignCondition(o) || hasCurrentRevision(o)}
 	f.image, _, _ = unstructured.NestedString(o.Object, "spec", "package")
+	pull, _, _ := unstructured.NestedString(o.Object, "spec", "packagePullPolicy")
+	f.pull = cmp.Or(corev1.PullPolicy(pull), corev1.PullIfNotPresent)
+	f.endpoint = o.GetAnnotations()[v1.EndpointAnnotation]
 	if o.GetAnnotations()[v1.RuntimeAnnotation] == v1.RuntimeDevelopment {
 		if f.development = o.GetAnnotations()[v1.DevelopmentTargetAnnotation]; f.development == "" {
 			f.development = v1.DefaultDevelopmentTarget

@@ -11,8 +11,10 @@ import (
 	"sync"
 	"time"
 
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 
+	"github.com/espalier-dev/espalier/internal/composition/packages/local"
 	"github.com/espalier-dev/espalier/internal/composition/pipeline"
 	"github.com/espalier-dev/espalier/internal/diag"
 	"github.com/espalier-dev/espalier/internal/kube/watch"
@@ -25,8 +27,10 @@ import (
 type LocalFunction struct {
 	// Program is the function's program, which runs as a child process.
 	Program string
-	// Address is the address on this machine that the function listens on, without TLS.
+	// Address is the address that the function listens on: on this machine, or any with TLS.
 	Address string
+	// TLS calls the address with mutual TLS.
+	TLS bool
 }
 
 // PreferBuiltIn reports whether built-in functions are called instead of packages that a package manager runs.
@@ -51,6 +55,9 @@ type Options struct {
 	// is set.
 	Certificates       pipeline.Certificates
 	CertificatesSecret SecretName
+	// Packages runs the packages of Functions that nothing else serves. Without it, they are not run. The caller
+	// closes it after the Registry.
+	Packages *local.Functions
 	// PreferBuiltIn is PreferBuiltInAuto by default.
 	PreferBuiltIn PreferBuiltIn
 	// AllowDevelopment allows a Function's annotations to name a port of this machine's loopback interface that
@@ -79,6 +86,7 @@ type Registry struct {
 	builtInRunner pipeline.Functions
 	programs      *pipeline.Processes
 	remote        *pipeline.Remote
+	localPackages *pipeline.Remote // nil without Options.Packages
 	guarded       pipeline.Runner
 	cache         *pipeline.Cache
 	stopFuncs     []func()
@@ -89,6 +97,7 @@ type Registry struct {
 	functions   map[string]*function
 	revisions   map[string]revision
 	routes      map[string]Route
+	started     map[string]local.Package // that run for a function
 	subscribers map[*subscriber]struct{}
 	identity    string // the digest of the certificates in the Secret
 }
@@ -104,18 +113,21 @@ func New(hub *watch.Hub, o Options) *Registry {
 		o.CacheBytes = 64 << 20
 	}
 	c := &Registry{
-		options: o, hub: hub, enqueue: func(object.Key) {}, builtIn: map[string]bool{}, synced: map[string]bool{},
+		options: o, hub: hub, enqueue: func(object.Key) {}, synced: map[string]bool{},
 		functions: map[string]*function{}, revisions: map[string]revision{},
-		routes: map[string]Route{}, subscribers: map[*subscriber]struct{}{},
+		routes: map[string]Route{}, started: map[string]local.Package{}, subscribers: map[*subscriber]struct{}{},
 	}
-	for name := range builtin.BuiltIn() {
-		c.builtIn[name] = true
-	}
+	c.builtIn = builtInNames()
 	builtin.Register(&c.builtInRunner)
 	c.programs = pipeline.NewProcesses(pipeline.ProcessOptions{Output: o.Output, Environment: o.Environment, Now: o.Now,
 		OnChange: func(name string) { c.refreshFunction(name) }})
 	c.remote = pipeline.NewRemote(pipeline.RemoteOptions{Endpoints: endpoints{c}, Certificates: c.certificates(), MaxBytes: o.Limits.MaxBytes, Now: o.Now})
-	c.guarded = pipeline.Guard(pipeline.FirstOf{builtInFunctions{c}, c.remote}, o.Limits)
+	runners := pipeline.FirstOf{builtInFunctions{c}, c.remote}
+	if o.Packages != nil {
+		c.localPackages = pipeline.NewRemote(pipeline.RemoteOptions{Endpoints: localEndpoints{c}, Certificates: o.Packages.Identity, MaxBytes: o.Limits.MaxBytes, Now: o.Now})
+		runners = append(runners, c.localPackages)
+	}
+	c.guarded = pipeline.Guard(runners, o.Limits)
 	c.cache = pipeline.NewCache(uncachedOnRouteChange{c}, c.Revision, o.CacheBytes, o.Now)
 	return c
 }
@@ -130,6 +142,9 @@ func (c *Registry) Start(enqueue func(object.Key)) {
 			c.programs.Start(name, given.Program)
 		}
 	}
+	if c.options.Packages != nil {
+		c.stopFuncs = append(c.stopFuncs, c.options.Packages.Subscribe(func(p local.Package) { c.refreshFunction(p.Function) }))
+	}
 	c.startWatches()
 	if s := c.options.CertificatesSecret; s != (SecretName{}) {
 		c.watchSecret()
@@ -142,6 +157,9 @@ func (c *Registry) Close() {
 		stop()
 	}
 	c.remote.Close()
+	if c.localPackages != nil {
+		c.localPackages.Close()
+	}
 	c.programs.Close()
 }
 
@@ -155,11 +173,11 @@ func (c *Registry) Run(ctx context.Context, name string, request *fnv1.RunFuncti
 	switch {
 	case p.Problem.Reason == UnknownFunction:
 		return nil, &pipeline.UnknownFunctionError{Function: name}
-	case p.Backend == BackendNone && !p.Problem.Waits:
+	case (p.Backend == BackendNone || p.Backend == BackendLocalPackage) && p.Problem.Reason != "" && !p.Problem.Waits:
 		return nil, &pipeline.UnknownFunctionError{Function: name, Problem: p.Problem.Message}
 	}
 	var runner pipeline.Runner = c.cache
-	if p.Backend == BackendDevelopment || p.Backend == BackendAddress {
+	if p.Backend == BackendDevelopment || p.Backend == BackendAddress || p.Backend == BackendEndpoint {
 		runner = c.guarded
 	}
 	response, err := runner.Run(context.WithValue(ctx, routeKey{}, p), name, request)
@@ -244,10 +262,25 @@ func (e endpoints) Endpoint(ctx context.Context, name string) (pipeline.Endpoint
 	switch {
 	case p.Backend == BackendProgram:
 		return e.programs.Endpoint(ctx, name)
+	case p.Backend == BackendLocalPackage:
+		return pipeline.Endpoint{}, &pipeline.UnknownFunctionError{Function: name}
 	case p.Problem.Reason != "":
 		return pipeline.Endpoint{}, errors.New(p.Problem.Message)
 	}
 	return p.Endpoint, nil
+}
+
+type localEndpoints struct{ *Registry }
+
+func (e localEndpoints) Endpoint(ctx context.Context, name string) (pipeline.Endpoint, error) {
+	p, _ := ctx.Value(routeKey{}).(Route)
+	switch {
+	case p.Backend != BackendLocalPackage:
+		return pipeline.Endpoint{}, &pipeline.UnknownFunctionError{Function: name}
+	case p.Problem.Reason != "":
+		return pipeline.Endpoint{}, errors.New(p.Problem.Message)
+	}
+	return e.options.Packages.Endpoint(ctx, p.Package.Key())
 }
 
 // uncachedOnRouteChange removes the TTL of a response if the function's route changed during the call, so the
@@ -268,17 +301,15 @@ func (s uncachedOnRouteChange) Run(ctx context.Context, name string, request *fn
 
 // routeInput requires the lock.
 func (c *Registry) routeInput(name string) routeInput {
-	f := routeInput{name: name, builtIn: c.builtInNameFor(name), object: c.functions[name], unsynced: c.unsyncedMessage(), prefer: c.options.PreferBuiltIn}
-	f.allowDevelopment = c.options.AllowDevelopment
-	f.hasCertificates = c.options.Certificates != nil || c.options.CertificatesSecret != SecretName{}
+	f := c.options.routeInput(name, c.functions[name], c.builtIn)
+	f.unsynced = c.unsyncedMessage()
 	for _, r := range c.revisions {
 		if r.function == name {
 			f.revisions = append(f.revisions, r)
 		}
 	}
 	f.samePackage = isSamePackage(f.image(), f.builtIn, c.builtIn)
-	if given, ok := c.options.Local[name]; ok {
-		f.local = &given
+	if f.local != nil {
 		f.process.revision = c.programs.Revision(name)
 		var ended *pipeline.NotRunningError
 		if errors.As(c.programs.RunError(name), &ended) { // without the time of the restart, which would change the condition each time
@@ -288,14 +319,43 @@ func (c *Registry) routeInput(name string) routeInput {
 	return f
 }
 
+// routeInput is what is known of a function without its revisions. f is nil if it has no object.
+func (o Options) routeInput(name string, f *function, builtIn map[string]bool) routeInput {
+	in := routeInput{
+		name: name, builtIn: builtInNameFor(name, f, builtIn), object: f, prefer: o.PreferBuiltIn, allowDevelopment: o.AllowDevelopment,
+		hasCertificates: o.Certificates != nil || o.CertificatesSecret != SecretName{}, runsPackages: o.Packages != nil,
+	}
+	if o.Packages != nil {
+		in.packageState = o.Packages.State
+	}
+	if given, ok := o.Local[name]; ok {
+		in.local = &given
+	}
+	return in
+}
+
+// PackageOf returns the package that runs on this machine for a Function without revisions; false if none does.
+func (o Options) PackageOf(u *unstructured.Unstructured) (local.Package, bool) {
+	r := routeFor(o.routeInput(u.GetName(), readFunction(u), builtInNames()))
+	return r.Package, r.Backend == BackendLocalPackage
+}
+
+func builtInNames() map[string]bool {
+	out := map[string]bool{}
+	for name := range builtin.BuiltIn() {
+		out[name] = true
+	}
+	return out
+}
+
 // builtInNameFor is the name of the built-in function for a function: the one with its name,
 // or else the one of its package, which may be installed under any name.
-func (c *Registry) builtInNameFor(name string) string {
-	if c.builtIn[name] {
+func builtInNameFor(name string, f *function, builtIn map[string]bool) string {
+	if builtIn[name] {
 		return name
 	}
-	if f := c.functions[name]; f != nil {
-		if as := builtin.PackageName(f.image); c.builtIn[as] {
+	if f != nil {
+		if as := builtin.PackageName(f.image); builtIn[as] {
 			return as
 		}
 	}

@@ -18,6 +18,7 @@ const (
 	inactivePackage  = "InactivePackageRevision"
 	healthyPackage   = "HealthyPackageRevision"
 	unhealthyPackage = "UnhealthyPackageRevision"
+	unpackingPackage = "UnpackingPackage"
 )
 
 // ownReasons are the reasons that only this program uses. An object with a condition with another reason is managed
@@ -25,7 +26,7 @@ const (
 // reasons of former versions.
 var ownReasons = []string{
 	"ServedByProgram", "ServedAtAddress", "ServedForDevelopment", "ServedAtEndpoint", "BuiltIn", "Inactive",
-	ProgramNotRunning, NoPackageRuntime, NoActiveRevision, NoEndpoint, NoCertificates, NotForCompositions,
+	ProgramNotRunning, NoPackageRuntime, InvalidEndpoint, NoActiveRevision, NoEndpoint, NoCertificates, NotForCompositions,
 }
 
 // sharedReasons are the package manager's reasons that this program uses too, by condition
@@ -44,6 +45,9 @@ var ownTypes = []string{typeReady, condition.TypeReconciling, condition.TypeStal
 const typeReady = "Ready"
 
 func isOwnCondition(c v1alpha1.Condition) bool {
+	if c.Type == v1.TypeInstalled && c.Reason == unpackingPackage { // the reason of package managers too
+		return strings.HasPrefix(c.Message, PackageNotInstalled+": ")
+	}
 	return slices.Contains(ownTypes, c.Type) || slices.Contains(ownReasons, c.Reason) || c.Message != "" && slices.Contains(sharedReasons[c.Type], c.Reason)
 }
 
@@ -65,6 +69,16 @@ func reportFunction(p Route, local *LocalFunction) conditionReport {
 		installed.Message = local.Program + " serves it; this control plane runs the program"
 	case BackendAddress:
 		installed.Message = fmt.Sprintf("calls go to %s (--function); reachability is not checked before a call", local.Address)
+	case BackendEndpoint:
+		installed.Message = fmt.Sprintf("calls go to %s (annotation %s); reachability is not checked before a call",
+			strings.TrimPrefix(p.Endpoint.Target, "dns:///"), v1.EndpointAnnotation)
+	case BackendLocalPackage:
+		installed.Message = "its package " + p.Package.Image + " runs on this machine"
+		if p.Problem.Reason == PackageNotInstalled {
+			installed.Status, installed.Reason, installed.Message = condition.False, unpackingPackage, p.Problem.text()
+			healthy.Status, healthy.Reason, healthy.Message = condition.False, unhealthyPackage, p.Problem.text()
+			return conditionReport{conditions: []v1alpha1.Condition{installed, healthy}, waits: p.Problem.Waits}
+		}
 	case BackendDevelopment:
 		installed.Message = fmt.Sprintf("calls go to %s without TLS (annotation %s); reachability is not checked before a call",
 			strings.TrimPrefix(p.Endpoint.Target, passthrough), v1.DevelopmentTargetAnnotation)
@@ -93,7 +107,7 @@ func notServedConditions(installed, healthy v1alpha1.Condition, problem Problem)
 	installed.Message, healthy.Message = problem.text(), problem.text()
 	healthy.Status, healthy.Reason = condition.False, unhealthyPackage
 	switch problem.Reason {
-	case NoPackageRuntime, DevelopmentNotAllowed:
+	case NoPackageRuntime, DevelopmentNotAllowed, InvalidEndpoint:
 		installed.Status, installed.Reason, healthy.Reason = condition.False, NoPackageRuntime, NoPackageRuntime
 	case NoActiveRevision:
 		installed.Status, installed.Reason = condition.False, inactivePackage

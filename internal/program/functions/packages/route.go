@@ -5,9 +5,11 @@ import (
 	"fmt"
 	"net"
 	"slices"
+	"strconv"
 	"strings"
 
 	v1 "github.com/espalier-dev/espalier/api/pkg/v1"
+	"github.com/espalier-dev/espalier/internal/composition/packages/local"
 	"github.com/espalier-dev/espalier/internal/composition/pipeline"
 	builtin "github.com/espalier-dev/espalier/internal/program/functions"
 )
@@ -25,8 +27,12 @@ const (
 	BackendPackage Backend = "Package"
 	// BackendBuiltIn: in this process.
 	BackendBuiltIn Backend = "BuiltIn"
+	// BackendEndpoint: the address in the Function's annotation, with mutual TLS.
+	BackendEndpoint Backend = "Endpoint"
 	// BackendDevelopment: the address in the Function's annotations of the development runtime.
 	BackendDevelopment Backend = "Development"
+	// BackendLocalPackage: a child process of its package, by Options.Packages.
+	BackendLocalPackage Backend = "LocalPackage"
 	// BackendNone: the function cannot be called; Route.Problem contains the reason.
 	BackendNone Backend = "None"
 )
@@ -37,7 +43,7 @@ const passthrough = "passthrough:///"
 // Route is the backend of a function.
 type Route struct {
 	Backend Backend
-	// Endpoint is the endpoint of BackendAddress, BackendDevelopment and BackendPackage.
+	// Endpoint is the endpoint of BackendAddress, BackendEndpoint, BackendDevelopment and BackendPackage.
 	Endpoint pipeline.Endpoint
 	// Revision identifies the function's code: the responses of two revisions may differ.
 	Revision string
@@ -45,6 +51,8 @@ type Route struct {
 	BuiltInName string
 	// Problem is why the function cannot be called; the zero Problem if it can be.
 	Problem Problem
+	// Package is the package of BackendLocalPackage.
+	Package local.Package
 	// FunctionRevision is the name of the FunctionRevision of BackendPackage.
 	FunctionRevision string
 	// PackageProblem is why its package manager set it unhealthy. It is called anyway.
@@ -57,6 +65,8 @@ func (p Route) servedBy() string {
 	switch p.Backend {
 	case BackendAddress:
 		return "it is served at " + target + " (--function)"
+	case BackendEndpoint:
+		return "it is served at " + target + " (annotation " + v1.EndpointAnnotation + " of the Function)"
 	case BackendDevelopment:
 		return "it is served at " + target + " (annotation " + v1.DevelopmentTargetAnnotation + " of the Function)"
 	case BackendPackage:
@@ -65,7 +75,7 @@ func (p Route) servedBy() string {
 			text += ", and its package is unhealthy: " + p.PackageProblem
 		}
 		return text
-	case BackendNone, BackendBuiltIn, BackendProgram:
+	case BackendNone, BackendBuiltIn, BackendProgram, BackendLocalPackage:
 	}
 	return ""
 }
@@ -85,6 +95,10 @@ const (
 	FunctionsNotKnown = "FunctionsNotKnown"
 	// ProgramNotRunning: its program has exited and is restarted later.
 	ProgramNotRunning = "ProgramNotRunning"
+	// PackageNotInstalled: its package is not fetched yet, or cannot be run on this machine.
+	PackageNotInstalled = "PackageNotInstalled"
+	// InvalidEndpoint: the annotation does not have the address of a function.
+	InvalidEndpoint = "InvalidEndpoint"
 	// NoPackageRuntime: it is a package, and no package manager runs it.
 	NoPackageRuntime = "NoPackageRuntime"
 	// NoActiveRevision: none of its revisions is active.
@@ -113,6 +127,9 @@ type routeInput struct {
 	revisions        []revision
 	allowDevelopment bool
 	hasCertificates  bool
+	// runsPackages says that packages run on this machine, and packageState returns the state of one.
+	runsPackages bool
+	packageState func(local.Package) local.State
 	// prefer is the preference between the built-in function and the package. samePackage says that the package is
 	// the built-in function's, and doesn't only share its name.
 	prefer      PreferBuiltIn
@@ -159,6 +176,11 @@ func routeFor(f routeInput) Route {
 			p.Problem = Problem{Reason: ProgramNotRunning, Message: f.process.problem, Waits: true}
 		}
 		return p
+	case f.local != nil && f.local.TLS && !f.hasCertificates:
+		return noRoute(NoCertificates, "calls to %s need a client certificate, and none is configured: set functions.certPath (--function-certs) or "+
+			"functions.certificatesSecret", f.local.Address)
+	case f.local != nil && f.local.TLS:
+		return Route{Backend: BackendAddress, Endpoint: pipeline.Endpoint{Target: f.local.Address}, Revision: f.local.Address}
 	case f.local != nil:
 		return Route{Backend: BackendAddress, Endpoint: pipeline.Endpoint{Target: f.local.Address, Insecure: true}, Revision: f.local.Address}
 	case f.unsynced != "":
@@ -175,6 +197,8 @@ func routeFor(f routeInput) Route {
 			p.BuiltInName, p.Revision = f.builtIn, "built in as "+f.builtIn
 		}
 		return p
+	case f.object != nil && f.object.endpoint != "":
+		return f.endpointRoute()
 	case f.object != nil && f.object.development != "":
 		return f.developmentRoute()
 	case hasActive:
@@ -187,10 +211,46 @@ func routeFor(f routeInput) Route {
 		return noRoute(NoActiveRevision, "none of its FunctionRevisions is Active (spec.desiredState)").waiting(isManaged)
 	case f.object != nil && isManaged:
 		return noRoute(NoActiveRevision, "its package manager has not made a FunctionRevision of its package %s yet", f.object.image).waiting(true)
+	case f.object != nil && f.object.image != "" && f.runsPackages:
+		return f.localPackageRoute()
 	case f.object != nil:
 		return noRoute(NoPackageRuntime, "no package manager runs its package %s. %s", f.object.image, servingHelp(f.name))
 	}
 	return noRoute(UnknownFunction, "there is no Function %s", f.name)
+}
+
+// endpointRoute is the route of a function that its users run. Its certificate must be signed by the configured authority,
+// so whoever writes the annotation cannot send the data of composites elsewhere.
+func (f routeInput) endpointRoute() Route {
+	target := strings.TrimPrefix(f.object.endpoint, "dns:///")
+	host, port, err := net.SplitHostPort(target)
+	_, numberErr := strconv.ParseUint(port, 10, 16)
+	switch {
+	case err != nil || numberErr != nil || host == "" || strings.Contains(host, "/"):
+		return noRoute(InvalidEndpoint, "the annotation %s must be host:port, such as %s.default:9443, not %s", v1.EndpointAnnotation, f.name, f.object.endpoint)
+	case !f.hasCertificates:
+		return noRoute(NoCertificates, "calls to %s (annotation %s) need a client certificate, and none is configured: "+
+			"set functions.certPath (--function-certs) or functions.certificatesSecret", target, v1.EndpointAnnotation)
+	}
+	return Route{Backend: BackendEndpoint, Endpoint: pipeline.Endpoint{Target: "dns:///" + target}, Revision: f.object.uid + " " + target}
+}
+
+// localPackageRoute is the route of a function whose package runs on this machine, or will.
+func (f routeInput) localPackageRoute() Route {
+	r := Route{Backend: BackendLocalPackage, Package: local.Package{Function: f.name, Image: f.object.image, Pull: f.object.pull}}
+	var s local.State
+	if f.packageState != nil {
+		s = f.packageState(r.Package)
+	}
+	r.Revision = s.Revision
+	switch {
+	case s.Ready:
+	case s.Revision != "":
+		r.Problem = Problem{Reason: ProgramNotRunning, Message: cmp.Or(s.Message, "its program is starting"), Waits: true}
+	default:
+		r.Problem = Problem{Reason: PackageNotInstalled, Message: cmp.Or(s.Message, "fetching "+f.object.image), Waits: !s.Refused}
+	}
+	return r
 }
 
 // developmentRoute is the route of a function whose annotations name a development runtime. Calls of it are not

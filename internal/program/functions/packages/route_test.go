@@ -8,6 +8,7 @@ import (
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"sigs.k8s.io/yaml"
 
+	"github.com/espalier-dev/espalier/internal/composition/packages/local"
 	"github.com/espalier-dev/espalier/internal/composition/pipeline"
 	builtin "github.com/espalier-dev/espalier/internal/program/functions"
 )
@@ -39,6 +40,8 @@ func TestWhereAFunctionIs(t *testing.T) {
 		unwell    = "{metadata: {name: f-2, uid: r2, labels: {pkg.crossplane.io/package: f}}, spec: {desiredState: Active, revision: 2}, status: {endpoint: 'f.system:9443', conditions: [{type: RuntimeHealthy, status: 'False', reason: UnhealthyPackageRevision, message: no pod}]}}"
 		operates  = "{metadata: {name: f-2, uid: r2, labels: {pkg.crossplane.io/package: f}}, spec: {desiredState: Active, revision: 2}, status: {endpoint: 'f.system:9443', capabilities: [operation]}}"
 	)
+	const served = "{metadata: {name: f, uid: u, annotations: {espalier.dev/endpoint: 'f.default:9443'}}, spec: {package: example.org/f:v1}}"
+	packageF := local.Package{Function: "f", Image: "example.org/f:v1", Pull: "IfNotPresent"}
 	packaged := Route{Backend: BackendPackage, Endpoint: pipeline.Endpoint{Target: "f.system:9443", Revision: "r2"}, Revision: "r2 f.system:9443", FunctionRevision: "f-2"}
 	cases := map[string]struct {
 		given     *LocalFunction
@@ -52,8 +55,10 @@ func TestWhereAFunctionIs(t *testing.T) {
 		development bool
 		prefer      PreferBuiltIn
 		same        bool // the package is what is built in
-		want        Route
-		says        string // of the problem's message
+		// packages are the states of packages that run on this machine; nil if they don't
+		packages map[string]local.State
+		want     Route
+		says     string // of the problem's message
 	}{
 		"A program that is given goes before all": {
 			given: &LocalFunction{Program: "/f"}, running: programState{revision: "1"}, builtIn: "f", unseen: "no", function: developed, revisions: []string{active},
@@ -160,11 +165,63 @@ func TestWhereAFunctionIs(t *testing.T) {
 			function: plain,
 			want:     Route{Backend: BackendNone, Problem: Problem{Reason: NoPackageRuntime}}, says: "example.org/f:v1. Serve it as a program (--function f=./program)",
 		},
+		"A package that nobody runs is fetched where packages run": {
+			function: plain, packages: map[string]local.State{},
+			want: Route{Backend: BackendLocalPackage, Package: packageF, Problem: Problem{Reason: PackageNotInstalled, Waits: true}}, says: "fetching example.org/f:v1",
+		},
+		"A package that runs here is called": {
+			function: plain, packages: map[string]local.State{packageF.Image: {Ready: true, Revision: "1"}},
+			want: Route{Backend: BackendLocalPackage, Package: packageF, Revision: "1"},
+		},
+		"A package that has ended has a problem": {
+			function: plain, packages: map[string]local.State{packageF.Image: {Failed: true, Revision: "1", Message: "exit status 3"}},
+			want: Route{Backend: BackendLocalPackage, Package: packageF, Revision: "1", Problem: Problem{Reason: ProgramNotRunning, Waits: true}}, says: "exit status 3",
+		},
+		"A package that this machine doesn't run needs a user": {
+			function: plain, packages: map[string]local.State{packageF.Image: {Failed: true, Refused: true, Message: "for linux/s390x"}},
+			want: Route{Backend: BackendLocalPackage, Package: packageF, Problem: Problem{Reason: PackageNotInstalled}}, says: "for linux/s390x",
+		},
+		"A package is not run if it is built in": {
+			builtIn: "f", function: plain, packages: map[string]local.State{}, want: Route{Backend: BackendBuiltIn, Revision: "built in"},
+		},
+		"A package is not run if its revision has an endpoint": {
+			function: plain, revisions: []string{active}, packages: map[string]local.State{}, want: packaged,
+		},
+		"A package is not run if a package manager unpacks it": {
+			function: unpacking, packages: map[string]local.State{},
+			want: Route{Backend: BackendNone, Problem: Problem{Reason: NoActiveRevision, Waits: true}}, says: "has not made a FunctionRevision",
+		},
+		"A Function with an endpoint is called there": {
+			function: served, packages: map[string]local.State{},
+			want: Route{Backend: BackendEndpoint, Endpoint: pipeline.Endpoint{Target: "dns:///f.default:9443"}, Revision: "u f.default:9443"},
+		},
+		"A Function with an endpoint is not called without certificates": {
+			function: served, without: true,
+			want: Route{Backend: BackendNone, Problem: Problem{Reason: NoCertificates}}, says: "calls to f.default:9443 (annotation espalier.dev/endpoint) need a client certificate",
+		},
+		"An endpoint doesn't replace what is built in": {
+			builtIn: "f", function: served, want: Route{Backend: BackendBuiltIn, Revision: "built in"},
+		},
+		"An endpoint that is no host and port is refused": {
+			function: "{metadata: {name: f, uid: u, annotations: {espalier.dev/endpoint: 'unix:///run/x.sock'}}}",
+			want:     Route{Backend: BackendNone, Problem: Problem{Reason: InvalidEndpoint}}, says: "must be host:port, such as f.default:9443",
+		},
+		"An address with TLS that is given": {
+			given: &LocalFunction{Address: "f.example.org:1", TLS: true},
+			want:  Route{Backend: BackendAddress, Endpoint: pipeline.Endpoint{Target: "f.example.org:1"}, Revision: "f.example.org:1"},
+		},
+		"An address with TLS needs certificates": {
+			given: &LocalFunction{Address: "f.example.org:1", TLS: true}, without: true,
+			want: Route{Backend: BackendNone, Problem: Problem{Reason: NoCertificates}}, says: "--function-certs",
+		},
 		"What nobody has heard of is unknown": {want: Route{Backend: BackendNone, Problem: Problem{Reason: UnknownFunction}}, says: "there is no Function f"},
 	}
 	for name, tc := range cases {
 		t.Run(name, func(t *testing.T) {
 			f := routeInput{name: "f", local: tc.given, process: tc.running, builtIn: tc.builtIn, unsynced: tc.unseen, hasCertificates: !tc.without, prefer: tc.prefer, samePackage: tc.same, allowDevelopment: tc.development}
+			if f.runsPackages = tc.packages != nil; f.runsPackages {
+				f.packageState = func(p local.Package) local.State { return tc.packages[p.Image] }
+			}
 			if tc.function != "" {
 				f.object = readFunction(parsed(t, tc.function))
 			}

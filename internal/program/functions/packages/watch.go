@@ -8,6 +8,7 @@ import (
 	"k8s.io/apimachinery/pkg/labels"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 
+	"github.com/espalier-dev/espalier/internal/composition/packages/local"
 	"github.com/espalier-dev/espalier/internal/kube/watch"
 	"github.com/espalier-dev/espalier/internal/object"
 )
@@ -149,6 +150,7 @@ func (c *Registry) updateRoutes(names ...string) (notify func()) {
 		} else {
 			c.routes[name] = route
 		}
+		c.runPackage(name, route.Package)
 		if old != route && existed || !existed && route.Problem.Reason != UnknownFunction {
 			changed = append(changed, name)
 		}
@@ -165,6 +167,23 @@ func (c *Registry) updateRoutes(names ...string) (notify func()) {
 			c.enqueue(key)
 		}
 		notifyAll(subscribers, changed)
+	}
+}
+
+// runPackage has the package of a function run, instead of the former one; the zero Package is none. The caller holds the lock.
+func (c *Registry) runPackage(name string, p local.Package) {
+	former := c.started[name]
+	if former == p {
+		return
+	}
+	if p != (local.Package{}) {
+		c.options.Packages.Start(p)
+		c.started[name] = p
+	} else {
+		delete(c.started, name)
+	}
+	if former != (local.Package{}) {
+		c.options.Packages.Stop(former)
 	}
 }
 
