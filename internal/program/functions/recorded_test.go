@@ -98,7 +98,7 @@ func comparable(t *testing.T, response *fnv1.RunFunctionResponse) map[string]any
 	}
 	response.Meta, response.Conditions = nil, slices.DeleteFunc(response.GetConditions(), func(c *fnv1.Condition) bool { return c.GetType() == graph.Resolved })
 	if r := response.GetRequirements(); r != nil {
-		r.ExtraResources, r.Schemas = nil, nil
+		r.ExtraResources, r.Schemas = nil, nil //nolint:staticcheck // functions still ask this way
 	}
 	text, err := protojson.Marshal(response)
 	var out map[string]any

@@ -69,7 +69,7 @@ func (r *Revisions) program(s *revisionState) (p runtime.Program, err error) {
 	}
 	source, known, err := r.readSource(s.lease, spec.Image, spec.PackageSettings, s.key)
 	if err != nil || !known {
-		source.Runtime, err = nil, nil // the pods have the same credentials as before
+		source.Runtime = nil // the pods have the same credentials as before
 	}
 	p.PullSecrets = source.secrets
 	p.Config, err = r.runtimeConfig(s, source.Runtime)

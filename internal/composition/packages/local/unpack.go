@@ -78,7 +78,7 @@ func (u *unpacker) unpackLayer(ctx context.Context, layer v1.Layer) error {
 	archive := tar.NewReader(stream)
 	for {
 		header, err := archive.Next()
-		if err == io.EOF {
+		if errors.Is(err, io.EOF) {
 			// The end of the stream verifies the layer's digest.
 			_, err = io.Copy(io.Discard, stream)
 			return err
