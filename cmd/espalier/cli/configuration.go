@@ -92,9 +92,6 @@ func (c *configuration) addFunctions(flags *pflag.FlagSet) {
 		"environment variable for the programs of functions, which get no other: NAME=VALUE, or NAME for its value here; repeatable")
 	flags.StringArrayVar(&c.Functions.Local, "function", nil,
 		"where to call a function, whatever the cluster has: NAME=./program, NAME=HOST:PORT on this machine, or NAME=grpcs://HOST:PORT; repeatable")
-	flags.StringVar(&c.Functions.CertPath, "function-certs", "",
-		"directory with ca.crt, tls.crt and tls.key, for calls of functions by mutual TLS")
-	_ = cobra.MarkFlagDirname(flags, "function-certs")
 }
 
 // addControllers adds the flags that up and run have in common.

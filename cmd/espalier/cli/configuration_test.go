@@ -18,7 +18,7 @@ import (
 // the configuration file.
 func TestFlagsOfRun(t *testing.T) {
 	want := []string{
-		"allow-crd-deletion", "aws", "check", "config", "context", "dialects", "function", "function-certs", "function-env", "functions-development",
+		"allow-crd-deletion", "aws", "check", "config", "context", "dialects", "function", "function-env", "functions-development",
 		"health-probe-bind-address", "help", "introspection-socket", "kubeconfig", "leader-elect", "leader-election-namespace", "log-format",
 		"metrics-bind-address", "metrics-secure", "postgresql", "replace-crossplane-webhook", "require-service-account", "tracing-endpoint",
 		"ui-bind-address", "verbosity", "watch-label-selector", "watch-namespaces", "webhook-bind-address", "webhook-service", "webhook-url", "workers",

@@ -8,6 +8,7 @@ import (
 
 	"github.com/google/go-containerregistry/pkg/authn"
 	v1 "github.com/google/go-containerregistry/pkg/v1"
+	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 
@@ -18,10 +19,13 @@ import (
 	"github.com/espalier-dev/espalier/internal/simulation"
 )
 
-// addPackages adds the flag of commands that run packages on this machine, by default.
+// addPackages adds the flags of commands that run packages on this machine, by default.
 func (c *configuration) addPackages(flags *pflag.FlagSet) {
 	flags.BoolVar(&c.Functions.RunPackages, "run-packages", c.Functions.RunPackages,
 		"fetch the package of a Function that nothing else serves, and run it on this machine")
+	flags.StringVar(&c.Functions.CertPath, "function-certs", "",
+		"directory with ca.crt, tls.crt and tls.key, for calls of functions by mutual TLS")
+	_ = cobra.MarkFlagDirname(flags, "function-certs")
 }
 
 // runPackages has packages fetched and run, unless that is switched off, until they are closed. Nothing is fetched
