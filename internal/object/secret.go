@@ -31,3 +31,16 @@ func StoredData(o *unstructured.Unstructured) (data map[string]any, ok bool) {
 	}
 	return out, true
 }
+
+// SecretData decodes the data of a Secret, without what is not valid.
+func SecretData(secret *unstructured.Unstructured) map[string][]byte {
+	data, _, _ := unstructured.NestedMap(secret.Object, "data")
+	out := make(map[string][]byte, len(data))
+	for key, value := range data {
+		text, _ := value.(string)
+		if plain, err := base64.StdEncoding.DecodeString(text); err == nil {
+			out[key] = plain
+		}
+	}
+	return out
+}

@@ -11,6 +11,7 @@ import (
 	"github.com/espalier-dev/espalier/internal/composition/pipeline"
 	"github.com/espalier-dev/espalier/internal/composition/xrd"
 	"github.com/espalier-dev/espalier/internal/instance/plan"
+	"github.com/espalier-dev/espalier/internal/object"
 	fnv1 "github.com/espalier-dev/espalier/sdk/function/proto/v1"
 )
 
@@ -154,7 +155,7 @@ func (s *compositeState) compositeObservation() pipeline.Observation {
 		out.Object["status"] = status
 	}
 	if secret := s.observedSecret(); secret != nil {
-		out.ConnectionDetails = secretData(secret)
+		out.ConnectionDetails = object.SecretData(secret)
 		s.secrets.add(out.ConnectionDetails)
 	}
 	return out
@@ -175,7 +176,7 @@ func (s *compositeState) observation(o *unstructured.Unstructured) (pipeline.Obs
 	}
 	secret, _ := s.lookup(plan.Need{Kind: secretKind, Namespace: namespace, Name: name})
 	if secret.Object != nil {
-		out.ConnectionDetails = secretData(secret.Object)
+		out.ConnectionDetails = object.SecretData(secret.Object)
 		s.secrets.add(out.ConnectionDetails)
 	}
 	return out, secret.Unreadable

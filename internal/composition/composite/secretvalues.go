@@ -11,6 +11,7 @@ import (
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 
 	"github.com/espalier-dev/espalier/internal/diag"
+	"github.com/espalier-dev/espalier/internal/object"
 )
 
 // secretValues are the values of the Secrets that a pipeline was given. Functions are opaque: what
@@ -112,7 +113,7 @@ func (v *secretValues) addStrings(document any) {
 
 func (v *secretValues) addObject(o *unstructured.Unstructured) {
 	if o != nil && o.GroupVersionKind().GroupKind() == secretKind.GroupKind() {
-		v.add(secretData(o))
+		v.add(object.SecretData(o))
 	}
 }
 

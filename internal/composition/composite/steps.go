@@ -1,17 +1,16 @@
 package composite
 
 import (
-	"encoding/base64"
 	"fmt"
 
 	"google.golang.org/protobuf/proto"
 	corev1 "k8s.io/api/core/v1"
-	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 
 	v1 "github.com/espalier-dev/espalier/api/apiextensions/v1"
 	"github.com/espalier-dev/espalier/internal/composition/pipeline"
 	"github.com/espalier-dev/espalier/internal/composition/pipeline/structs"
 	"github.com/espalier-dev/espalier/internal/instance/plan"
+	"github.com/espalier-dev/espalier/internal/object"
 	fnv1 "github.com/espalier-dev/espalier/sdk/function/proto/v1"
 )
 
@@ -64,22 +63,10 @@ func (s *compositeState) credentials(p v1.PipelineStep) (map[string]map[string][
 			return nil, stepProblem(p.Step, fmt.Sprintf("Secret %[2]s/%[3]s of its credentials %[1]s doesn't exist; create it", c.Name, c.SecretRef.Namespace,
 				c.SecretRef.Name))
 		}
-		out[c.Name] = secretData(secret.Object)
+		out[c.Name] = object.SecretData(secret.Object)
 		s.secrets.add(out[c.Name])
 	}
 	return out, plan.Problem{}
-}
-
-func secretData(secret *unstructured.Unstructured) map[string][]byte {
-	data, _, _ := unstructured.NestedMap(secret.Object, "data")
-	out := make(map[string][]byte, len(data))
-	for key, value := range data {
-		text, _ := value.(string)
-		if plain, err := base64.StdEncoding.DecodeString(text); err == nil {
-			out[key] = plain
-		}
-	}
-	return out
 }
 
 func stepRequirements(r *v1.FunctionRequirements) *requirements {

@@ -76,7 +76,7 @@ func (c *Certificates) Ensure(ctx context.Context, lease *watch.Lease, name stri
 	}
 	data := map[string][]byte{}
 	if secret != nil {
-		data = secretData(secret)
+		data = object.SecretData(secret)
 	}
 	now := c.Now()
 	pair, err := issuer.Check(data[corev1.TLSCertKey], data[corev1.TLSPrivateKeyKey], authority.Certificate, l, now)
@@ -112,7 +112,7 @@ func (c *Certificates) authority(ctx context.Context, lease *watch.Lease) (a iss
 	now := c.Now()
 	data := map[string][]byte{}
 	if secret != nil {
-		data = secretData(secret)
+		data = object.SecretData(secret)
 	}
 	a, err = issuer.ReadAuthority(data[corev1.TLSCertKey], data[corev1.TLSPrivateKeyKey])
 	next, nextErr := issuer.ReadAuthority(data[nextCertificate], data[nextKey])

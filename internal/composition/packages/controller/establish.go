@@ -38,7 +38,7 @@ func (r *Revisions) establish(ctx context.Context, s *revisionState) error {
 		if !s.content.Package.Installs(o.GroupVersionKind()) {
 			continue
 		}
-		found, known, err := r.live(ctx, s.lease, o.GroupVersionKind(), o.GetName())
+		found, known, err := r.live(s.lease, o.GroupVersionKind(), o.GetName())
 		if err != nil {
 			return err
 		} else if !known {
@@ -60,7 +60,8 @@ func (r *Revisions) establish(ctx context.Context, s *revisionState) error {
 	if err := r.write(ctx, r.Cluster, plan); err != nil {
 		return err
 	}
-	return r.recordObjects(ctx, s, f)
+	s.recordObjects(f)
+	return nil
 }
 
 // installable refuses what would be installed without what makes it work: the certificates of webhooks, and the kinds that
@@ -115,7 +116,7 @@ func (r *Revisions) write(ctx context.Context, to Cluster, plan establish.Plan) 
 }
 
 // live reads an object. CustomResourceDefinitions are known already; other objects are watched.
-func (r *Revisions) live(_ context.Context, lease *watch.Lease, kind schema.GroupVersionKind, name string) (o *unstructured.Unstructured, known bool, err error) {
+func (r *Revisions) live(lease *watch.Lease, kind schema.GroupVersionKind, name string) (o *unstructured.Unstructured, known bool, err error) {
 	if kind.GroupKind() == crdKind.GroupKind() {
 		c, exists := r.CRDs.Named(name)
 		if !exists {
@@ -159,19 +160,18 @@ func (r *Revisions) isReplaceable(ctx context.Context, s *revisionState, owner m
 }
 
 // recordObjects names the objects in the status.
-func (r *Revisions) recordObjects(_ context.Context, s *revisionState, f establish.Facts) error {
+func (s *revisionState) recordObjects(f establish.Facts) {
 	var all []any
 	for _, o := range f.Objects {
 		all = append(all, map[string]any{"apiVersion": o.GetAPIVersion(), "kind": o.GetKind(), "name": o.GetName()})
 	}
 	set(s.status, "objectRefs", all)
-	return nil
 }
 
 // areInstalled reports whether all objects of a revision exist and are controlled by it.
 func (r *Revisions) areInstalled(s *revisionState) bool {
 	for _, ref := range s.revision.Status.ObjectRefs {
-		o, known, err := r.live(context.Background(), s.lease, schema.FromAPIVersionAndKind(ref.APIVersion, ref.Kind), ref.Name)
+		o, known, err := r.live(s.lease, schema.FromAPIVersionAndKind(ref.APIVersion, ref.Kind), ref.Name)
 		if err != nil || !known {
 			return true // nothing follows from what is not read
 		}
@@ -188,7 +188,7 @@ func (r *Revisions) areInstalled(s *revisionState) bool {
 // release makes a revision control nothing any more, so that another one can.
 func (r *Revisions) release(ctx context.Context, s *revisionState) error {
 	for _, ref := range s.revision.Status.ObjectRefs {
-		o, known, err := r.live(ctx, s.lease, schema.FromAPIVersionAndKind(ref.APIVersion, ref.Kind), ref.Name)
+		o, known, err := r.live(s.lease, schema.FromAPIVersionAndKind(ref.APIVersion, ref.Kind), ref.Name)
 		if err != nil || !known || o == nil {
 			continue // what cannot be read now is taken over by the next revision
 		}

@@ -228,7 +228,7 @@ func (i *Images) forget() {
 	}
 	var oldest question
 	at := i.Now()
-	for q, a := range maps.All(i.answers) {
+	for q, a := range i.answers {
 		if !a.reading && a.used.Before(at) {
 			oldest, at = q, a.used
 		}

@@ -190,9 +190,7 @@ func (r *Packages) act(ctx context.Context, s *packageState) reconcile.Result {
 		case revision.Update:
 			err = r.write(ctx, s, s.read[step.Revision.Name], r.spec(s, step.Revision, true))
 		case revision.Delete:
-			if reason = eventCollect; err == nil {
-				err = r.Cluster.DeleteIfUnchanged(ctx, s.read[step.Revision.Name])
-			}
+			reason, err = eventCollect, r.Cluster.DeleteIfUnchanged(ctx, s.read[step.Revision.Name])
 		}
 		if err != nil {
 			return serving.ResultOf(err)

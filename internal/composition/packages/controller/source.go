@@ -1,7 +1,6 @@
 package controller
 
 import (
-	"encoding/base64"
 	"fmt"
 	"strings"
 
@@ -73,7 +72,7 @@ func (c Config) readCredentials(lease *watch.Lease, s *source) (known bool, err 
 		case o == nil:
 			return true, fmt.Errorf("there is no Secret %s/%s with the credentials for %s", c.Namespace, ref.Name, s.Image)
 		}
-		contents = append(contents, secretData(o))
+		contents = append(contents, object.SecretData(o))
 		versions = append(versions, string(o.GetUID())+" "+o.GetResourceVersion())
 	}
 	if len(contents) == 0 {
@@ -85,18 +84,6 @@ func (c Config) readCredentials(lease *watch.Lease, s *source) (known bool, err 
 	}
 	s.request.Keychain, s.request.Credentials = keychain, strings.Join(versions, ", ")
 	return true, nil
-}
-
-// secretData decodes the data of a Secret, without what is not valid.
-func secretData(o *unstructured.Unstructured) map[string][]byte {
-	out := map[string][]byte{}
-	data, _, _ := unstructured.NestedStringMap(o.Object, "data")
-	for key, text := range data {
-		if raw, err := base64.StdEncoding.DecodeString(text); err == nil {
-			out[key] = raw
-		}
-	}
-	return out
 }
 
 // unavailable is an error if a kind cannot be watched, and nil while it is only not synced yet.
