@@ -177,11 +177,13 @@ func (k *kubelet) start(ctx context.Context, d *appsv1.Deployment, template stri
 		_ = p.process.Wait()
 		close(p.ended)
 	}()
+	probes := time.NewTicker(10 * time.Millisecond)
+	defer probes.Stop()
 	for range 500 {
 		select {
 		case <-p.ended:
 			return nil, fmt.Errorf("container %s has ended: %s", c.Name, p.process.ProcessState)
-		default:
+		case <-probes.C:
 		}
 		connection, err := net.DialTimeout("tcp", net.JoinHostPort(address.String(), "9443"), time.Second)
 		if err == nil {
@@ -189,7 +191,6 @@ func (k *kubelet) start(ctx context.Context, d *appsv1.Deployment, template stri
 			p.ready = true
 			return p, nil
 		}
-		time.Sleep(10 * time.Millisecond) // as a kubelet does between two probes
 	}
 	p.stop()
 	return nil, errors.New("it does not listen on port 9443")
