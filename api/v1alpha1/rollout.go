@@ -149,7 +149,13 @@ const (
 	// revision after that one; without, until it is removed.
 	RollbackAnnotation     = "espalier.dev/rollback-to"
 	RollbackFromAnnotation = "espalier.dev/rollback-from"
+	// RolloutAnnotation is on a Composition, whose spec has no field for it: a Rollout, in YAML or JSON.
+	RolloutAnnotation = "espalier.dev/rollout"
 )
+
+// RolloutStateAnnotation is on the first revision of a Composition with a rollout or a rollback: the revisions that compose
+// its instances, and the progress of the rollout. Compositions have no status.
+const RolloutStateAnnotation = "espalier.dev/rollout-state"
 
 // ServedAnnotation is on a definition that an import has restored, and on the last revision of
 // a deleted definition that has left instances behind: a copy of the status fields about

@@ -16,6 +16,7 @@ import (
 	"github.com/espalier-dev/espalier/internal/condition"
 	"github.com/espalier-dev/espalier/internal/diag"
 	"github.com/espalier-dev/espalier/internal/instance/report"
+	"github.com/espalier-dev/espalier/internal/serving/revision"
 )
 
 // Compositions are the objects of the composition dialect that the revision of a composite follows from.
@@ -78,7 +79,7 @@ func ExplainCompositionRevision(composite, claim *unstructured.Unstructured, s x
 		return &r.Revision
 	}
 	r.explainComposition(choice)
-	r.explainRevision(xrd.SelectRevision(s.Revisions, choice.Name, r.composite, s.Definition))
+	r.explainRevision(choice.Composition, xrd.SelectRevision(s.Revisions, choice.Composition, r.composite, s.Definition))
 	r.addSuspension(composite)
 	return &r.Revision
 }
@@ -168,7 +169,7 @@ func (r *compositionRevision) writersOf(field xrd.FieldPath) string {
 }
 
 // explainRevision says why it is that revision.
-func (r *compositionRevision) explainRevision(c xrd.RevisionChoice) {
+func (r *compositionRevision) explainRevision(composition *v1.Composition, c xrd.RevisionChoice) {
 	if r.Name = c.Name; c.Problem != "" {
 		r.Reason = revisionMissing
 		r.because(c.String())
@@ -193,6 +194,10 @@ func (r *compositionRevision) explainRevision(c xrd.RevisionChoice) {
 		} else {
 			r.because("it is the newest one")
 		}
+		return
+	}
+	if c.SelectedBy == xrd.Assigned {
+		r.explainRollout(composition, newest)
 		return
 	}
 	match, selects := r.composite.RevisionSelector()
@@ -223,12 +228,32 @@ func (r *compositionRevision) explainRevision(c xrd.RevisionChoice) {
 		"to stay at this one: "+r.patch(r.layout.CompositionUpdatePolicy, `"Manual"`))
 }
 
+// explainRollout says why the rollout of the composition assigns the revision.
+func (r *compositionRevision) explainRollout(composition *v1.Composition, newest *v1.CompositionRevision) {
+	rollout, _ := xrd.RolloutOf(composition, r.Revisions)
+	rollback := "espalier rollback composition/" + composition.Name
+	if rollout.Target.Reason == revision.RolledBack {
+		r.because(fmt.Sprintf("%s of composition %s rolls back to it", rollout.Target.Source, composition.Name))
+		r.moves("to end the rollback: " + rollback + " --end")
+	} else {
+		r.because(fmt.Sprintf("the rollout of composition %s (annotation %s) assigns it", composition.Name, v1alpha1.RolloutAnnotation))
+		r.moves("to compose all instances by an earlier revision: " + rollback + " --to NUMBER")
+	}
+	if text := rollout.String(); text != "" {
+		r.because(text)
+	}
+	if newest.Name != r.Name {
+		r.because(fmt.Sprintf("the newest revision is %d (%s)", newest.Spec.Revision, newest.Name))
+	}
+	r.moves("to stay at this one: " + r.patch(r.layout.CompositionUpdatePolicy, `"Manual"`))
+}
+
 // newest is the newest revision of a composition, whatever the instance selects.
 func (r *compositionRevision) newest(composition string) (out *v1.CompositionRevision) {
 	all := xrd.NewInstance(&unstructured.Unstructured{Object: map[string]any{}}, r.composite.Layout())
 	d := r.Definition.DeepCopy()
 	d.Spec.DefaultCompositionRevisionSelector = nil
-	return xrd.SelectRevision(r.Revisions, composition, all, d).Revision
+	return xrd.SelectRevision(r.Revisions, &v1.Composition{ObjectMeta: metav1.ObjectMeta{Name: composition}}, all, d).Revision
 }
 
 // patch is the command that sets a field of the object that selects.

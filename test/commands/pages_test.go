@@ -79,6 +79,19 @@ func compositions(t *testing.T, s *shell) {
 		`spec.region is "eu" (Store default/shop)`, `map: "eu-west-1" string: "aws/eu-west-1" sets "aws/eu-west-1"`)
 	s.run(t, s.help(t, "why"), "espalier why bucket logs spec.forProvider.region -f composition.yaml", done, `spec.forProvider.region of Bucket default/logs is "north"`, "Composition archives", "composition.yaml:49:17")
 
+	s.do(t, `kubectl patch composition stores --type=json -p '[{"op":"replace","path":"/spec/pipeline/0/input/resources/0/patches/0/transforms/0/map/eu","value":"eu-west-2"}]'`)
+	region := func(want string) {
+		t.Helper()
+		s.do(t, "kubectl wait --for=jsonpath='{.data.region}'=aws/"+want+" configmap/shop-a097743d32c1 --timeout=60s")
+	}
+	region("eu-west-2")
+	s.run(t, p, "espalier rollback composition/stores --to 1", done, "Composition stores rolls back from revision 2 to 1")
+	region("eu-west-1")
+	s.run(t, p, "espalier rollback composition/stores --end", done, "Composition stores is no longer rolled back")
+	region("eu-west-2")
+	s.run(t, s.help(t, "rollback"), "espalier rollback composition/stores --to 1", done)
+	region("eu-west-1")
+
 	s.run(t, p, "espalier run --check", done, "Unchanged resourcegraphdefinitions.kro.run", "Nothing prevents the installation of these CustomResourceDefinitions.")
 }
 

@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"strconv"
+	"strings"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -20,6 +21,7 @@ import (
 	"k8s.io/client-go/tools/cache"
 	watchtools "k8s.io/client-go/tools/watch"
 
+	apiextensions "github.com/espalier-dev/espalier/api/apiextensions/v1"
 	rev "github.com/espalier-dev/espalier/api/revision/v1alpha1"
 	"github.com/espalier-dev/espalier/api/v1alpha1"
 	"github.com/espalier-dev/espalier/internal/condition"
@@ -49,10 +51,12 @@ func newRollback() *cobra.Command {
 			"The command waits until the revision serves. If it cannot serve, the command fails; the\n" +
 			"rollback stays recorded, and the previous revision serves.\n\n" +
 			"DEFINITION is the name of a ResourceGraphDefinition or, with --namespace, of a\n" +
-			"ResourceGroup. 'kubectl get graphrevisions' lists its revisions. Without permission to\n" +
-			"list them, as with a Role in a namespace, --to is required.",
+			"ResourceGroup; composition/NAME is a Composition. 'kubectl get graphrevisions' or\n" +
+			"'kubectl get compositionrevisions' lists its revisions. Without permission to list them,\n" +
+			"as with a Role in a namespace, --to is required.",
 		Example: "  espalier rollback shop --to 3\n" +
-			"  espalier rollback shop --end",
+			"  espalier rollback shop --end\n" +
+			"  espalier rollback composition/stores --to 1",
 		Args: func(cmd *cobra.Command, args []string) error {
 			if len(args) != 1 {
 				return &usageError{fmt.Errorf("rollback takes the name of a definition, not %d arguments", len(args))}
@@ -78,6 +82,64 @@ func newRollback() *cobra.Command {
 	return cmd
 }
 
+// versioned is a definition or a composition that is rolled back.
+type versioned struct {
+	client dynamic.Interface
+	of     dynamic.ResourceInterface
+	kind   string
+	id     object.Definition
+	// revisions are those of a composition, as read; nil for definitions.
+	revisions []*apiextensions.CompositionRevision
+}
+
+// versionedOf finds what a name means.
+func versionedOf(client dynamic.Interface, name, namespace string) *versioned {
+	out := &versioned{client: client, kind: v1alpha1.ResourceGraphDefinitionKind, id: object.Definition{Name: name, Namespace: namespace}}
+	composition, isComposition := strings.CutPrefix(name, "composition/")
+	switch {
+	case isComposition:
+		out.kind, out.id = apiextensions.CompositionKind, object.Definition{Name: composition}
+		out.of = client.Resource(apiextensions.GroupVersion.WithResource("compositions"))
+	case namespace != "":
+		out.kind, out.of = v1alpha1.ResourceGroupKind, client.Resource(v1alpha1.GroupVersion.WithResource("resourcegroups")).Namespace(namespace)
+	default:
+		out.of = client.Resource(v1alpha1.GroupVersion.WithResource("resourcegraphdefinitions"))
+	}
+	return out
+}
+
+func (v *versioned) String() string { return v.kind + " " + v.id.Name }
+
+// status returns the object with a status that says which revision serves.
+func (v *versioned) status(o *unstructured.Unstructured) (*unstructured.Unstructured, error) {
+	if v.kind == apiextensions.CompositionKind {
+		return withStatus(o, v.revisions)
+	}
+	return o, nil
+}
+
+// plan plans a rollback to a revision, or by default to the one before.
+func (v *versioned) plan(ctx context.Context, o *unstructured.Unstructured, to int64) (rollbackPlan, error) {
+	if v.kind != apiextensions.CompositionKind {
+		all, err := revisionsOf(ctx, v.client, v.id)
+		if apierrors.IsForbidden(err) { // revisions are cluster-scoped, so that a Role in the namespace of a ResourceGroup has none
+			return planUnlisted(o, to)
+		}
+		if err != nil {
+			return rollbackPlan{}, err
+		}
+		return planRollback(o, all, to)
+	}
+	var err error
+	if v.revisions, err = compositionRevisionsOf(ctx, v.client, v.id.Name); err != nil {
+		return rollbackPlan{}, err
+	}
+	if o, err = v.status(o); err != nil {
+		return rollbackPlan{}, err
+	}
+	return planRollback(o, graphRevisions(v.revisions), to)
+}
+
 func rollBack(cmd *cobra.Command, flags rollbackFlags, name string) error {
 	ctx := cmd.Context()
 	config, err := flags.where.config()
@@ -88,70 +150,63 @@ func rollBack(cmd *cobra.Command, flags rollbackFlags, name string) error {
 	if err != nil {
 		return fmt.Errorf("connect to the API server: %w", err)
 	}
-	kind, plural := v1alpha1.ResourceGraphDefinitionKind, "resourcegraphdefinitions"
-	if flags.namespace != "" {
-		kind, plural = v1alpha1.ResourceGroupKind, "resourcegroups"
-	}
-	of := dynamic.ResourceInterface(client.Resource(v1alpha1.GroupVersion.WithResource(plural)))
-	if flags.namespace != "" {
-		of = client.Resource(v1alpha1.GroupVersion.WithResource(plural)).Namespace(flags.namespace)
-	}
-	definition, err := of.Get(ctx, name, metav1.GetOptions{})
+	v := versionedOf(client, name, flags.namespace)
+	o, err := v.of.Get(ctx, v.id.Name, metav1.GetOptions{})
 	if apierrors.IsNotFound(err) {
-		return fmt.Errorf("%s %s not found", kind, name)
+		return fmt.Errorf("%s not found", v)
 	}
 	if err != nil {
-		return fmt.Errorf("read %s %s: %w", kind, name, err)
+		return fmt.Errorf("read %s: %w", v, err)
 	}
 	plan := rollbackPlan{End: true}
 	if !flags.end {
-		all, err := revisionsOf(ctx, client, object.Definition{Name: name, Namespace: flags.namespace})
-		switch {
-		case apierrors.IsForbidden(err): // revisions are cluster-scoped, so that a Role in the namespace of a ResourceGroup has none
-			plan, err = planUnlisted(definition, flags.to)
-		case err != nil:
-			return err
-		default:
-			plan, err = planRollback(definition, all, flags.to)
-		}
-		if err != nil {
-			return fmt.Errorf("%s %s: %w", kind, name, err)
+		if plan, err = v.plan(ctx, o, flags.to); err != nil {
+			return fmt.Errorf("%s: %w", v, err)
 		}
 	}
-	patch, err := json.Marshal(plan.patch(definition.GetUID()))
+	patch, err := json.Marshal(plan.patch(o.GetUID()))
 	if err != nil {
 		return err
 	}
-	patched, err := of.Patch(ctx, name, types.MergePatchType, patch, metav1.PatchOptions{FieldManager: "espalier-rollback"})
+	patched, err := v.of.Patch(ctx, v.id.Name, types.MergePatchType, patch, metav1.PatchOptions{FieldManager: "espalier-rollback"})
 	if err != nil {
-		return fmt.Errorf("annotate %s %s: %w", kind, name, err)
+		return fmt.Errorf("annotate %s: %w", v, err)
 	}
 	if !plan.End && flags.wait > 0 {
-		if problem := plan.follow(ctx, of, patched, flags.wait); problem != "" {
-			return fmt.Errorf("%s %s: the rollback to revision %d is recorded, but it does not serve: %s; --end ends the rollback", kind, name, plan.To, problem)
+		if problem := plan.follow(ctx, v, patched, flags.wait); problem != "" {
+			return fmt.Errorf("%s: the rollback to revision %d is recorded, but it does not serve: %s; --end ends the rollback", v, plan.To, problem)
 		}
 	}
-	fmt.Fprint(prose(cmd.OutOrStdout()), plan.sentence(kind, name))
+	fmt.Fprint(prose(cmd.OutOrStdout()), plan.sentence(v.kind, v.id.Name))
 	return nil
 }
 
 // follow waits until the controllers have answered the rollback of a definition. It returns why the revision does not serve; empty if it does.
-func (t rollbackPlan) follow(ctx context.Context, of dynamic.ResourceInterface, patched *unstructured.Unstructured, wait time.Duration) (problem string) {
+func (t rollbackPlan) follow(ctx context.Context, v *versioned, patched *unstructured.Unstructured, wait time.Duration) (problem string) {
 	ctx, cancel := context.WithTimeout(ctx, wait)
 	defer cancel()
 	watcher := &cache.ListWatch{WatchFuncWithContext: func(ctx context.Context, o metav1.ListOptions) (watch.Interface, error) {
 		o.FieldSelector = fields.OneTermEqualSelector("metadata.name", patched.GetName()).String()
-		return of.Watch(ctx, o)
+		return v.of.Watch(ctx, o)
 	}}
+	shown, err := v.status(patched)
+	if err != nil {
+		return err.Error()
+	}
+	patched = shown
 	before, _ := condition.Read(patched).Get(v1alpha1.DefinitionRevisionsResolved)
 	if problem, final := t.answer(before, patched); final {
 		return problem
 	}
-	_, err := watchtools.Until(ctx, patched.GetResourceVersion(), watcher, func(e watch.Event) (done bool, err error) {
+	_, err = watchtools.Until(ctx, patched.GetResourceVersion(), watcher, func(e watch.Event) (done bool, err error) {
 		now, ok := e.Object.(*unstructured.Unstructured)
-		if ok {
-			problem, done = t.answer(before, now)
+		if !ok {
+			return false, nil
 		}
+		if now, err = v.status(now); err != nil {
+			return false, err
+		}
+		problem, done = t.answer(before, now)
 		return done, nil
 	})
 	switch {

@@ -173,7 +173,7 @@ func (s *compositeState) selectComposition() (selection, plan.Problem, error) {
 	if composition.Problem != "" {
 		return selection{}, plan.Problem{Reason: plan.CompositionMissing, Message: composition.String()}, nil
 	}
-	revision, known, err := s.selectRevision(composition.Name)
+	revision, known, err := s.selectRevision(composition.Composition)
 	switch {
 	case err != nil:
 		return selection{}, plan.Problem{}, err

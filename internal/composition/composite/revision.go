@@ -17,7 +17,7 @@ var revisionKind = v1.GroupVersion.WithKind(v1.CompositionRevisionKind)
 // references, and another would be selected, the former is needed: the watch of revisions may be behind the watch of
 // composites, after a former leader updated one, or a restore of both. An older revision would delete what only the
 // newer one composes. The choice is not known before the needed revision has been read.
-func (s *compositeState) selectRevision(composition string) (choice xrd.RevisionChoice, known bool, err error) {
+func (s *compositeState) selectRevision(composition *v1.Composition) (choice xrd.RevisionChoice, known bool, err error) {
 	chosen := xrd.SelectRevision(s.Revisions, composition, s.xr, s.Definition)
 	current := s.xr.RevisionName()
 	isKnown := slices.ContainsFunc(s.Revisions, func(r *v1.CompositionRevision) bool { return r.Name == current })

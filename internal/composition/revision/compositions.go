@@ -121,8 +121,7 @@ func (r *Compositions) write(ctx context.Context, v *reconcileState, next xrd.Re
 	case next.Renumber != nil:
 		return r.renumber(ctx, v, next.Renumber)
 	}
-	r.recorded.Delete(v.key)
-	return reconcile.Done()
+	return r.rollOut(ctx, v)
 }
 
 func (r *Compositions) create(ctx context.Context, v *reconcileState, revision *v1.CompositionRevision) reconcile.Result {

@@ -10,6 +10,7 @@ import (
 
 	v1 "github.com/espalier-dev/espalier/api/apiextensions/v1"
 	espalier "github.com/espalier-dev/espalier/api/espalier/v1alpha1"
+	"github.com/espalier-dev/espalier/api/v1alpha1"
 )
 
 // Lengths of the hash in a revision's label and name.
@@ -65,7 +66,7 @@ func NextRevision(c *v1.Composition, existing []*v1.CompositionRevision) Revisio
 // the hash that Crossplane computes, so a cluster with revisions of Crossplane gets no second set.
 func Hash(c *v1.Composition) string {
 	var all []byte
-	for _, part := range []any{c.Labels, withoutImportAnnotation(c.Annotations), c.Spec} {
+	for _, part := range []any{c.Labels, contentAnnotations(c.Annotations), c.Spec} {
 		text, err := yaml.Marshal(part)
 		if err != nil {
 			return "unknown" // impossible: maps of strings, and values decoded from JSON
@@ -76,17 +77,18 @@ func Hash(c *v1.Composition) string {
 	return hex.EncodeToString(sum[:])[:hashLabelLength]
 }
 
-// withoutImportAnnotation are a composition's annotations without the import annotation. An import must not change
-// the hash: it would create revisions that composites move to.
-func withoutImportAnnotation(annotations map[string]string) map[string]string {
-	if _, imported := annotations[espalier.ImportAnnotation]; !imported {
-		return annotations
+// contentAnnotations are the annotations that belong to the content of a composition. An import must not change the hash: it
+// would create revisions that composites move to. Nor must what decides about the use of revisions.
+func contentAnnotations(annotations map[string]string) map[string]string {
+	out := maps.Clone(annotations)
+	for _, name := range []string{
+		espalier.ImportAnnotation, v1alpha1.RolloutAnnotation, v1alpha1.RollbackAnnotation, v1alpha1.RollbackFromAnnotation,
+	} {
+		delete(out, name)
 	}
-	if len(annotations) == 1 {
+	if len(out) == 0 && len(annotations) > 0 {
 		return nil
 	}
-	out := maps.Clone(annotations)
-	delete(out, espalier.ImportAnnotation)
 	return out
 }
 

@@ -51,11 +51,15 @@ func (c RevisionChoice) String() string {
 // policy Manual is pinned to the revision that it references, of any composition unless the
 // definition enforces one; if it references none yet, it gets the newest of all. Otherwise it is the newest revision that the instance's selector
 // matches, or the definition's default selector. Revisions with an invalid pipeline are passed over while there is a valid one, and so are
-// those that are not checked yet, unless the instance references one. The result doesn't depend on the order of the revisions.
-func SelectRevision(revisions []*v1.CompositionRevision, composition string, i Instance, d *v1.CompositeResourceDefinition) RevisionChoice {
+// those that are not checked yet, unless the instance references one. Annotations of the composition can ask for a rollout or a rollback, which
+// then assigns a revision to each instance that selects none. The result doesn't depend on the order of the revisions.
+func SelectRevision(revisions []*v1.CompositionRevision, c *v1.Composition, i Instance, d *v1.CompositeResourceDefinition) RevisionChoice {
 	manual := i.UpdatePolicy() == v1.UpdateManual
 	if name := i.RevisionName(); manual && name != "" {
 		return pinnedRevision(revisions, name, d)
+	}
+	if one, isAssigned := assignedRevision(c, revisions, i, d); isAssigned && revisionIsForKind(one, d) {
+		return RevisionChoice{Name: one.Name, SelectedBy: Assigned, Revision: one}
 	}
 	wanted := labels.Everything()
 	if !manual {
@@ -67,7 +71,7 @@ func SelectRevision(revisions []*v1.CompositionRevision, composition string, i I
 	var best, newest *v1.CompositionRevision
 	problem := NoRevision
 	for _, r := range revisions {
-		if r.Labels[v1.CompositionNameLabel] != composition || !revisionIsForKind(r, d) {
+		if r.Labels[v1.CompositionNameLabel] != c.Name || !revisionIsForKind(r, d) {
 			continue
 		}
 		if problem = NoMatch; !wanted.Matches(labels.Set(r.Labels)) {

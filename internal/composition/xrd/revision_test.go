@@ -103,7 +103,7 @@ func TestRevision(t *testing.T) {
 			if tc.change != nil {
 				tc.change(d)
 			}
-			got := xrd.SelectRevision(there, tc.of, tc.instance, d)
+			got := xrd.SelectRevision(there, composition(tc.of, nil), tc.instance, d)
 			if got.String() != tc.want {
 				t.Errorf("want %s\n got %s", tc.want, got)
 			}
@@ -127,7 +127,7 @@ func TestTheRevisionDependsOnNoOrder(t *testing.T) {
 			i.SetRevisionSelector(anyLabels.Draw(t, "selector"))
 		}
 		perm := rapid.Permutation(there).Draw(t, "in another order")
-		if diff := cmp.Diff(xrd.SelectRevision(there, "small", i, legacy()), xrd.SelectRevision(perm, "small", i, legacy())); diff != "" {
+		if diff := cmp.Diff(xrd.SelectRevision(there, composition("small", nil), i, legacy()), xrd.SelectRevision(perm, composition("small", nil), i, legacy())); diff != "" {
 			t.Fatalf("the order makes a difference to what is chosen: %s", diff)
 		}
 		c := composition("small", nil)

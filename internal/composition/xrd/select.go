@@ -27,6 +27,8 @@ const (
 	Matched SelectedBy = "Matched"
 	// Latest: it is the newest revision that the instance's selector matches.
 	Latest SelectedBy = "Latest"
+	// Assigned: the rollout of the composition assigns it to the instance.
+	Assigned SelectedBy = "Assigned"
 )
 
 // Problem is why nothing can be selected; "" if there is no problem.

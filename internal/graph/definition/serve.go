@@ -19,6 +19,7 @@ import (
 	"github.com/espalier-dev/espalier/internal/kube/queue"
 	"github.com/espalier-dev/espalier/internal/kube/watch"
 	"github.com/espalier-dev/espalier/internal/object"
+	"github.com/espalier-dev/espalier/internal/serving"
 	"github.com/espalier-dev/espalier/internal/serving/revision"
 )
 
@@ -116,7 +117,7 @@ func (v *session) stepRollout(ctx context.Context) error {
 	}
 	state := revision.StateOf(v.status)
 	rolling := state.Rolling() == v.choice.target.Number
-	if left := v.memory.rollout.countedAt.Add(countInterval(v.memory.rollout.members)).Sub(v.Now()); left > 0 && rolling {
+	if left := v.memory.rollout.countedAt.Add(revision.CountInterval(v.memory.rollout.members)).Sub(v.Now()); left > 0 && rolling {
 		v.rollout.step.RequeueAfter = left
 		return nil
 	}
@@ -133,7 +134,7 @@ func (v *session) stepRollout(ctx context.Context) error {
 	}
 	step := state.StepTo(v.choice.target, v.choice.waves, members, v.Now())
 	if unmatched := step.UnmatchedSelectors(members); len(unmatched) > 0 {
-		found, err := v.readSelected(ctx, unmatched)
+		found, err := serving.ReadSelected(ctx, v.Cluster, v.Hub, v.memory.running.Kind, unmatched)
 		if err != nil {
 			return err
 		}
@@ -149,35 +150,9 @@ func (v *session) stepRollout(ctx context.Context) error {
 	return nil
 }
 
-// readSelected reads the instances that selectors match from the API server, into the cache, and reports whether
-// there are any. The watch of instances can be behind the watch of definitions: a wave whose instances were labelled
-// just before the definition changed would count as empty, and the next one begin at once.
-func (v *session) readSelected(ctx context.Context, selectors []labels.Selector) (found bool, err error) {
-	for _, selector := range selectors {
-		live, err := v.Cluster.List(ctx, v.memory.running.Kind, selector.String())
-		if err != nil {
-			return false, err
-		}
-		for i := range live {
-			v.Hub.Record(&live[i], watch.Subscriber{})
-			found = true
-		}
-	}
-	return found, nil
-}
-
 // rolloutResumeDelay is how long a rollout waits, after a restart, for all instances to be reconciled. Until then it
 // keeps its state, so a ready wave does not become unready.
 const rolloutResumeDelay = time.Minute
-
-// countInterval is the minimum time between two counts of so many instances. Each changed
-// instance requests a count, and many instances would keep a worker busy.
-func countInterval(members int) time.Duration {
-	if members < 500 {
-		return 0
-	}
-	return time.Duration(members) * time.Millisecond / 10
-}
 
 // dropRevision removes a revision without a graph from the rollout state: the serving revision replaces
 // the one that is being rolled out, or the requested one replaces the serving one.

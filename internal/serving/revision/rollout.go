@@ -117,6 +117,15 @@ func (w Waves) advance(written *v1alpha1.RolloutStatus, revision int64, members 
 	return status, append(transitions, phaseTransitions(phaseBefore, status)...), requeueAfter
 }
 
+// CountInterval is the minimum time between two counts of so many instances. Each changed
+// instance requests a count, and many instances would keep a worker busy.
+func CountInterval(members int) time.Duration {
+	if members < 500 {
+		return 0
+	}
+	return time.Duration(members) * time.Millisecond / 10
+}
+
 func (w Waves) startNextWave(status *v1alpha1.RolloutStatus, members []Member, now time.Time) {
 	since := statusTime(now)
 	status.Phase, status.WaveStartedAt, status.WaveReadyAt = v1alpha1.RolloutProgressing, &since, nil
@@ -215,7 +224,7 @@ func (w Waves) awaitWave(status *v1alpha1.RolloutStatus, unready []v1alpha1.Unre
 	left := status.WaveStartedAt.Add(deadline).Sub(now)
 	if status.Phase == v1alpha1.RolloutStopped || left <= 0 {
 		status.Phase = v1alpha1.RolloutStopped
-		status.Message = fmt.Sprintf("%s is not ready within %s: %s. The rollout continues once they are ready; 'espalier rollback' or a change of the definition ends it", w.describe(status.Wave), deadline, describeUnready(unready))
+		status.Message = fmt.Sprintf("%s is not ready within %s: %s. The rollout continues once they are ready; 'espalier rollback' or the next revision ends it", w.describe(status.Wave), deadline, describeUnready(unready))
 		return 0
 	}
 	status.Phase = v1alpha1.RolloutProgressing
@@ -227,10 +236,10 @@ func (w Waves) awaitWave(status *v1alpha1.RolloutStatus, unready []v1alpha1.Unre
 // wait. A paused rollout waits without limit: its phase says so.
 func (w Waves) pauseRemaining(status *v1alpha1.RolloutStatus, empty bool, now time.Time) time.Duration {
 	if w.rollout.Paused {
-		status.Phase, status.Message = v1alpha1.RolloutPaused, fmt.Sprintf("%s is ready; the next one waits while spec.rollout.paused is true",
-			w.describe(status.Wave))
+		status.Phase, status.Message = v1alpha1.RolloutPaused, fmt.Sprintf("%s is ready; the next one waits while %s is true",
+			w.describe(status.Wave), w.at.Field("paused"))
 		if status.Wave == 0 {
-			status.Message = "the first wave waits while spec.rollout.paused is true"
+			status.Message = fmt.Sprintf("the first wave waits while %s is true", w.at.Field("paused"))
 		}
 		return 0
 	}

@@ -42,18 +42,13 @@ type Target struct {
 // made in a hurry, and the tool that applies the spec may soon restore it.
 func TargetOf(annotations map[string]string, spec *v1alpha1.DefinitionSpec, all []*rev.GraphRevision) Target {
 	newest := Newest(all)
-	if to, given := annotations[v1alpha1.RollbackAnnotation]; given {
-		t := Target{Reason: RolledBack, Source: "annotation " + v1alpha1.RollbackAnnotation}
-		var from int64
-		t.Number = t.number(v1alpha1.RollbackAnnotation, to)
-		if text, given := annotations[v1alpha1.RollbackFromAnnotation]; given {
-			from = t.number(v1alpha1.RollbackFromAnnotation, text)
-		}
-		over := from > 0 && newest != nil && newest.Spec.Revision > from
-		if len(t.Problems) > 0 || !over {
-			t.Revision = FindNumber(all, t.Number)
-			return t
-		}
+	var number int64
+	if newest != nil {
+		number = newest.Spec.Revision
+	}
+	if t, rolledBack := RollbackOf(annotations, number); rolledBack {
+		t.Revision = FindNumber(all, t.Number)
+		return t
 	}
 	if spec.Revision != nil {
 		return Target{Number: *spec.Revision, Reason: Pinned, Source: "spec.revision", Revision: FindNumber(all, *spec.Revision)}
@@ -62,6 +57,23 @@ func TargetOf(annotations map[string]string, spec *v1alpha1.DefinitionSpec, all 
 		return Target{Reason: Latest}
 	}
 	return Target{Number: newest.Spec.Revision, Reason: Latest, Revision: newest}
+}
+
+// RollbackOf is the target that annotations roll back to, without its revision. rolledBack is false if they do not, or if there is
+// a newest revision after the one that the rollback is from.
+func RollbackOf(annotations map[string]string, newest int64) (t Target, rolledBack bool) {
+	to, given := annotations[v1alpha1.RollbackAnnotation]
+	if !given {
+		return Target{}, false
+	}
+	t = Target{Reason: RolledBack, Source: "annotation " + v1alpha1.RollbackAnnotation}
+	t.Number = t.number(v1alpha1.RollbackAnnotation, to)
+	var from int64
+	if text, given := annotations[v1alpha1.RollbackFromAnnotation]; given {
+		from = t.number(v1alpha1.RollbackFromAnnotation, text)
+	}
+	over := from > 0 && newest > from
+	return t, len(t.Problems) > 0 || !over
 }
 
 func (t *Target) number(annotation, text string) int64 {

@@ -33,7 +33,9 @@ func hashPosition(namespace, name string) int64 {
 // at once.
 type Waves struct {
 	rollout *v1alpha1.Rollout
-	steps   []step
+	// at is where users write the rollout.
+	at    object.Path
+	steps []step
 }
 
 // step is one wave: a percentage of the instances that the selector matches.
@@ -48,13 +50,16 @@ func (s step) reachesAll() bool { return s.percent == 100 && s.selector.Empty() 
 // WavesOf reads a definition's rollout, and returns the problems of an invalid one. A last wave
 // is added if the waves don't include all instances.
 func WavesOf(spec *v1alpha1.DefinitionSpec) (Waves, diag.List) {
-	rollout := spec.Rollout
-	if rollout == nil {
+	if spec.Rollout == nil {
 		return Waves{}, nil
 	}
-	const at = object.Path("spec.rollout")
+	return ReadWaves(spec.Rollout, "spec.rollout")
+}
+
+// ReadWaves is WavesOf for a rollout that is written at a path.
+func ReadWaves(rollout *v1alpha1.Rollout, at object.Path) (Waves, diag.List) {
 	var problems diag.List
-	out, percentBefore := Waves{rollout: rollout}, int64(0)
+	out, percentBefore := Waves{rollout: rollout, at: at}, int64(0)
 	for i, w := range rollout.Waves {
 		s, invalid := stepOf(w, at.Field("waves").Index(i), percentBefore)
 		problems = append(problems, invalid...)
