@@ -8,10 +8,12 @@ import (
 	"sync"
 	"time"
 
+	containers "github.com/google/go-containerregistry/pkg/v1"
 	corev1 "k8s.io/api/core/v1"
 
 	"github.com/espalier-dev/espalier/internal/composition/packages/registry"
 	"github.com/espalier-dev/espalier/internal/composition/packages/resolve"
+	"github.com/espalier-dev/espalier/internal/composition/packages/signature"
 	"github.com/espalier-dev/espalier/internal/composition/packages/xpkg"
 	"github.com/espalier-dev/espalier/internal/object"
 )
@@ -34,6 +36,7 @@ const (
 type Registry interface {
 	Fetch(context.Context, registry.Request) (*registry.Fetched, error)
 	Tags(context.Context, registry.Request) ([]string, error)
+	Signatures(context.Context, registry.Request, containers.Hash) (signature.Found, error)
 }
 
 // Content is what is remembered of a package.
@@ -65,7 +68,7 @@ type question struct {
 	reference string
 	policy    corev1.PullPolicy
 	tags      bool
-	// credentials identifies the keychain.
+	// credentials identifies the keychain and the keys.
 	credentials string
 }
 
@@ -86,6 +89,8 @@ type Request struct {
 	registry.Request
 	For         object.Key
 	Credentials string
+	// Authorities are those of which one must have signed the package; nil for no verification.
+	Authorities []signature.Authority
 }
 
 // Package returns what is known of a package. It reads what is not, or is too old, and then enqueues who has asked.
@@ -208,6 +213,15 @@ func (i *Images) attempt(q question, r Request) (c Content, tags []string, err e
 		return c, nil, err
 	}
 	c.Digest = fetched.Digest.String()
+	if r.Authorities != nil {
+		found, err := i.Registry.Signatures(ctx, r.Request, fetched.Digest)
+		if err != nil {
+			return Content{}, nil, fmt.Errorf("read the signatures of %s: %w", r.Reference, err)
+		}
+		if err := signature.Verify(c.Digest, r.Authorities, found); err != nil {
+			return Content{}, nil, fmt.Errorf("verify %s: %w", r.Reference, err)
+		}
+	}
 	parsed, problems := xpkg.Parse(xpkg.File{Name: "package.yaml", Text: string(fetched.Stream)})
 	c.Package, c.Problem = parsed, xpkg.Errors(problems, false)
 	for _, p := range problems {

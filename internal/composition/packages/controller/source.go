@@ -13,6 +13,7 @@ import (
 	"github.com/espalier-dev/espalier/api/pkg/v1beta1"
 	"github.com/espalier-dev/espalier/internal/composition/packages/imageconfig"
 	"github.com/espalier-dev/espalier/internal/composition/packages/registry"
+	"github.com/espalier-dev/espalier/internal/composition/packages/signature"
 	"github.com/espalier-dev/espalier/internal/kube/watch"
 	"github.com/espalier-dev/espalier/internal/object"
 )
@@ -43,9 +44,6 @@ func (c Config) readSource(lease *watch.Lease, image string, settings v1.Package
 	if s.Resolved, err = imageconfig.Resolve(image, all); err != nil {
 		return s, true, err
 	}
-	if s.Verification != nil {
-		return s, true, fmt.Errorf("%s has to be verified (ImageConfig), and signatures are not verified here yet: it is not installed", image)
-	}
 	s.request.For = of
 	if s.request.Reference, err = parseReference(s.Image); err != nil {
 		return s, true, err
@@ -57,8 +55,49 @@ func (c Config) readSource(lease *watch.Lease, image string, settings v1.Package
 	if s.PullSecret != "" {
 		s.secrets = append(s.secrets, corev1.LocalObjectReference{Name: s.PullSecret})
 	}
-	known, err = c.readCredentials(lease, &s)
+	if known, err = c.readCredentials(lease, &s); err != nil || !known || s.Verification == nil {
+		return s, known, err
+	}
+	known, err = c.readAuthorities(lease, &s)
 	return s, known, err
+}
+
+// readAuthorities reads the keys of who may have signed. Authorities without a key are left out: they cannot be verified, and one of
+// the others is enough.
+func (c Config) readAuthorities(lease *watch.Lease, s *source) (known bool, err error) {
+	var content []any
+	for _, a := range s.Verification.Cosign.Authorities {
+		if a.Key == nil {
+			continue
+		}
+		ref := a.Key.SecretRef
+		if h := a.Key.HashAlgorithm; h != "" && h != "sha256" {
+			return true, fmt.Errorf("authority %s: spec.verification.cosign: the hash algorithm %s is not supported, only sha256", a.Name, h)
+		}
+		o, state := lease.Object(secretKind, c.Namespace, ref.Name)
+		switch {
+		case state.Phase != watch.Synced:
+			return false, unavailable(state, "Secret "+c.Namespace+"/"+ref.Name)
+		case o == nil:
+			return true, fmt.Errorf("authority %s: there is no Secret %s/%s with the key", a.Name, c.Namespace, ref.Name)
+		}
+		text := object.SecretData(o)[ref.Key]
+		key, err := signature.ParseKey(text)
+		if err != nil {
+			return true, fmt.Errorf("authority %s: %s of Secret %s/%s: %w", a.Name, ref.Key, c.Namespace, ref.Name, err)
+		}
+		one := signature.Authority{Name: a.Name, Key: key}
+		for _, p := range a.Attestations {
+			one.Predicates = append(one.Predicates, p.PredicateType)
+		}
+		s.request.Authorities = append(s.request.Authorities, one)
+		content = append(content, a.Name, string(text), one.Predicates)
+	}
+	if len(s.request.Authorities) == 0 {
+		return true, fmt.Errorf("%s has to be verified (ImageConfig), and no authority has a key: signatures without a key (keyless) are not verified here", s.Image)
+	}
+	s.request.Credentials += object.Digest(content)
+	return true, nil
 }
 
 func (c Config) readCredentials(lease *watch.Lease, s *source) (known bool, err error) {

@@ -27,4 +27,6 @@ const (
 	maxTags = 100_000
 	// maxConfig bounds the configuration of an image, in bytes.
 	maxConfig = 4 << 20
+	// maxSigned bounds the signatures and the attestations of an image, and maxSignedText each of them, in bytes.
+	maxSigned, maxSignedText = 64, 8 << 20
 )
