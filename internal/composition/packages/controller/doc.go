@@ -7,7 +7,7 @@
 // Registries are read apart from reconciles (Images), so one that is slow or down delays what is new and nothing else: what is
 // installed needs none.
 //
-// Decisions are in the packages resolve, revision, establish and runtime beside this one.
+// Decisions are in the packages resolve, revision, establish and runtime beside this one. See docs/design/0021-packages.md.
 package controller
 
 import (
