@@ -45,7 +45,9 @@ type Options struct {
 	Functions []string
 	// CheckInput checks the inputs of functions; see revision.CheckInput.
 	CheckInput revision.CheckInput
-	Events     telemetry.Recorder
+	// Rollouts counts the outcomes of rollouts.
+	Rollouts *telemetry.Rollouts
+	Events   telemetry.Recorder
 	// Now is the clock.
 	Now func() time.Time
 }
@@ -64,7 +66,7 @@ func Start(ctx context.Context, k *cluster.Cluster, o Options) {
 		context.AfterFunc(ctx, o.SubscribeToFunctions(own.functionChanged))
 	}
 	context.AfterFunc(ctx, o.SubscribeToFunctions(func(string) { enqueueAll(k, revision.RevisionKind) })) // another backend may accept other inputs
-	revising := revision.Config{Cluster: k.Client, Hub: k.Hub, Events: o.Events, Now: o.Now, Functions: o.Functions, CheckInput: o.CheckInput}
+	revising := revision.Config{Cluster: k.Client, Hub: k.Hub, Events: o.Events, Rollouts: o.Rollouts, Now: o.Now, Functions: o.Functions, CheckInput: o.CheckInput}
 	k.Serve(revision.RevisionKind, &revision.Revisions{Config: revising})
 	k.Serve(revision.CompositionKind, &revision.Compositions{Config: revising})
 

@@ -32,7 +32,9 @@ type Config struct {
 	Cluster *kube.Client
 	Hub     *watch.Hub
 	Events  telemetry.Recorder
-	Now     func() time.Time
+	// Rollouts counts the outcomes of rollouts.
+	Rollouts *telemetry.Rollouts
+	Now      func() time.Time
 	// Functions are the names of functions that need no Function object: they are part of this program.
 	Functions []string
 	// CheckInput checks the inputs of functions.

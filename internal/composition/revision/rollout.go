@@ -66,6 +66,7 @@ func (r *Compositions) rollOut(ctx context.Context, v *reconcileState) reconcile
 			severity = telemetry.Warning
 		}
 		r.Events.Event(v.raw, severity, t.Reason, t.Message)
+		r.Rollouts.CountEvent(t.Reason)
 	}
 	return reconcile.Done().Within(step.RequeueAfter)
 }

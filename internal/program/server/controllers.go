@@ -287,7 +287,7 @@ func (c *Controllers) startComposites(ctx context.Context) {
 		Runner: c.Functions, SubscribeToFunctions: c.Functions.Subscribe, Functions: c.Functions.NamesWithoutObject(), CheckInput: c.Functions.CheckInput,
 		Usages: c.usages.index, Layers: c.layers, Limits: c.limits, Decided: c.options.Decided,
 		Version: c.options.Version, AdditionalPrinterColumns: c.options.MoreColumns, Registry: c.composites, Events: c.options.Events,
-		Now: c.options.Now,
+		Rollouts: c.Rollouts, Now: c.options.Now,
 	}
 	if c.options.WrapRunner != nil {
 		composites.Runner = c.options.WrapRunner(c.Functions)

@@ -102,7 +102,8 @@ func (s *session) small(layer v1.Descriptor) ([]byte, error) {
 
 // addReferrers adds the envelopes of bundles that refer to an image.
 func (s *session) addReferrers(digest v1.Hash, out *signature.Found) error {
-	index, err := remote.Referrers(s.repository.Digest(digest.String()), append(s.options(s.ctx, s.Keychain, true), remote.WithFilter("artifactType", bundleType))...)
+	options := append(s.options(s.ctx, s.Keychain, true), remote.WithFilter("artifactType", bundleType))
+	index, err := remote.Referrers(s.repository.Digest(digest.String()), options...)
 	if err != nil {
 		if isMissing(err) {
 			return nil
