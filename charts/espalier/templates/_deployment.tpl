@@ -16,7 +16,10 @@
 {{- end -}}
 {{- end -}}
 {{- $packages := dict "enabled" $controllers.packages.enabled -}}
-{{- if $controllers.packages.enabled -}}{{- $_ := set $packages "cacheDir" "/cache/packages" -}}{{- end -}}
+{{- if $controllers.packages.enabled -}}
+{{- $_ := set $packages "cacheDir" "/cache/packages" -}}
+{{- with $controllers.packages.providers.permissions -}}{{- $_ := set $packages "providerPermissions" . -}}{{- end -}}
+{{- end -}}
 {{- $ui := dict -}}
 {{- if and .Values.ui.enabled .Values.ui.certificateSecret -}}{{- $_ := set $ui "certPath" "/certificates/ui" -}}{{- end -}}
 {{- $metrics := dict -}}

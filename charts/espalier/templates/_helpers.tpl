@@ -69,7 +69,10 @@ app.kubernetes.io/component: {{ index . 1 }}
 {{- if and .Values.metrics.enabled .Values.metrics.secure -}}{{- $parts = append $parts "metricsSecure" -}}{{- end -}}
 {{- if or .Values.controllers.shards .Values.controllers.watchNamespaces .Values.controllers.watchLabelSelector -}}{{- $parts = append $parts "sharded" -}}{{- end -}}
 {{- if .Values.webhook.replaceCrossplane -}}{{- $parts = append $parts "replaceCrossplane" -}}{{- end -}}
-{{- if .Values.controllers.packages.enabled -}}{{- $parts = append $parts "packages" -}}{{- end -}}
+{{- if .Values.controllers.packages.enabled -}}
+{{- $parts = append $parts "packages" -}}
+{{- if .Values.controllers.packages.providers.permissions -}}{{- $parts = append $parts "packageProviders" -}}{{- end -}}
+{{- end -}}
 {{- toJson $parts -}}
 {{- end -}}
 

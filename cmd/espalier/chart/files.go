@@ -98,6 +98,13 @@ func permissions() (map[string]grants, error) {
 		return nil, err
 	}
 	out["packages"] = rules(beside(packages, composition))
+	granting, err := with(minimal, func(o *server.ManagerOptions) {
+		o.Dialects, o.Packages = []server.Dialect{server.Composition}, &server.PackageOptions{Namespace: namespace, ProviderPermissions: []rbacv1.PolicyRule{{}}}
+	})
+	if err != nil {
+		return nil, err
+	}
+	out["packageProviders"] = rules(beside(granting, packages))
 	mounted, err := with(minimal, func(o *server.ManagerOptions) { o.Webhook = &webhook.Options{Store: webhook.Mounted("")} })
 	if err != nil {
 		return nil, err

@@ -92,6 +92,12 @@ var metricsSecure = slices.Concat(
 	PermissionsFor("authorization.k8s.io", "subjectaccessreviews", "create"),
 )
 
+// providerRoles is what writing the roles of providers needs.
+var providerRoles = slices.Concat(
+	PermissionsFor("rbac.authorization.k8s.io", "clusterroles", "create", "get", "patch"),
+	PermissionsFor("rbac.authorization.k8s.io", "clusterrolebindings", "create", "get", "patch"),
+)
+
 // packagePermissions are what installing packages needs: their kinds, the kinds of their objects, and what runs them in a namespace.
 func packagePermissions(namespace string) []Permission {
 	const group = "pkg.crossplane.io"
@@ -150,6 +156,9 @@ type ControllerOptions struct {
 	Certificates Object
 	// Packages is the namespace in which packages run; empty if none are installed.
 	Packages Object
+	// ProviderRoles reports that roles of providers are written. Their rules come on top: Kubernetes lets no account grant what it
+	// does not have.
+	ProviderRoles bool
 	// Managed are the kinds of the running providers.
 	Managed []Resource
 	// Catalogs: providers have kinds that are installed once they are activated.
@@ -200,6 +209,9 @@ func ControllerPermissions(p ControllerOptions) []Permission {
 	}
 	if p.Packages.Namespace != "" {
 		permissions = append(permissions, packagePermissions(p.Packages.Namespace)...)
+	}
+	if p.ProviderRoles {
+		permissions = append(permissions, providerRoles...)
 	}
 	permissions = append(permissions, managed(p.Managed)...)
 	return normalize(append(permissions, p.More...))

@@ -6,6 +6,7 @@ import (
 	"strings"
 	"time"
 
+	rbacv1 "k8s.io/api/rbac/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/espalier-dev/espalier/api/v1alpha1"
@@ -156,6 +157,9 @@ type PackagesConfiguration struct {
 	CABundle string `json:"caBundle"`
 	// InsecureRegistries are reached without TLS, or without checking it.
 	InsecureRegistries []string `json:"insecureRegistries"`
+	// ProviderPermissions bound what is granted to the ServiceAccounts of providers. The controllers can grant only what they have
+	// themselves. Without any, nothing is granted.
+	ProviderPermissions []rbacv1.PolicyRule `json:"providerPermissions"`
 }
 
 // AWSConfiguration is whether and how the provider of AWS runs in the process of the controllers.

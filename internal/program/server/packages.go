@@ -6,6 +6,7 @@ import (
 	"os"
 	"path/filepath"
 
+	rbacv1 "k8s.io/api/rbac/v1"
 	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime/schema"
@@ -26,6 +27,8 @@ type PackageOptions struct {
 	CacheDir string
 	// Registries is how registries are reached.
 	Registries images.Options
+	// ProviderPermissions bound what is granted to the ServiceAccounts of providers; none grants nothing.
+	ProviderPermissions []rbacv1.PolicyRule
 }
 
 // crossplaneVersion is the version of Crossplane whose packages are compatible: what their metadata is compared with.
@@ -47,7 +50,7 @@ func (c *Controllers) startPackages(ctx context.Context) error {
 	}
 	config := controller.Config{
 		Cluster: c.Client, DryRun: c.Client.DryRun(), Hub: c.Hub, CRDs: definitions{c.Kinds}, Events: c.options.Events, Enqueue: c.Enqueue, Now: c.options.Now,
-		Namespace: o.Namespace, Version: crossplaneVersion, Crossplane: c.crossplane, Resolution: &controller.Resolution{},
+		Namespace: o.Namespace, ProviderPermissions: o.ProviderPermissions, Version: crossplaneVersion, Crossplane: c.crossplane, Resolution: &controller.Resolution{},
 		Images: &controller.Images{Registry: client, Enqueue: c.Enqueue, Now: c.options.Now, Context: ctx},
 	}
 	certificates := &controller.Certificates{Cluster: c.Client, Namespace: o.Namespace, Now: c.options.Now}
@@ -92,6 +95,7 @@ func (c ControllerConfiguration) packageOptions() *PackageOptions {
 	return &PackageOptions{
 		Namespace: cmp.Or(c.Packages.Namespace, c.LeaderElection.Namespace, manager.PodNamespace(), DefaultPackageNamespace),
 		CacheDir:  cmp.Or(c.Packages.CacheDir, defaultPackageCache()), Registries: images.Options{Insecure: c.Packages.InsecureRegistries},
+		ProviderPermissions: c.Packages.ProviderPermissions,
 	}
 }
 

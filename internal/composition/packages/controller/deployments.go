@@ -3,6 +3,7 @@ package controller
 import (
 	"context"
 	"fmt"
+	"strings"
 	"time"
 
 	appsv1 "k8s.io/api/apps/v1"
@@ -112,26 +113,38 @@ func (d *Deployments) Stop(ctx context.Context, lease *watch.Lease, p runtime.Pr
 }
 
 func (d *Deployments) read(lease *watch.Lease, kind schema.GroupVersionKind, name string) (*unstructured.Unstructured, error) {
-	o, state := lease.Object(kind, d.Namespace, name)
+	return readObject(lease, kind, d.Namespace, name)
+}
+
+func readObject(lease *watch.Lease, kind schema.GroupVersionKind, namespace, name string) (*unstructured.Unstructured, error) {
+	o, state := lease.Object(kind, namespace, name)
 	switch {
 	case state.Phase == watch.Unavailable:
-		return nil, fmt.Errorf("cannot read %s %s/%s: %s", kind.Kind, d.Namespace, name, state.Message)
+		return nil, fmt.Errorf("cannot read %s: %s", describeObject(kind.Kind, namespace, name), state.Message)
 	case state.Phase != watch.Synced:
 		return nil, errNotRead
 	}
 	return o, nil
 }
 
-// apply writes an object that differs from what was applied last, or that another manager has changed. It leaves a ServiceAccount
-// alone that is not a package's.
+func describeObject(kind, namespace, name string) string {
+	return kind + " " + strings.TrimPrefix(namespace+"/"+name, "/")
+}
+
 func (d *Deployments) apply(ctx context.Context, lease *watch.Lease, o *unstructured.Unstructured) error {
-	live, err := d.read(lease, o.GroupVersionKind(), o.GetName())
+	return applyObject(ctx, d.Cluster, lease, o)
+}
+
+// applyObject writes an object that differs from what was applied last, or that another manager has changed. It leaves a ServiceAccount
+// alone that is not a package's.
+func applyObject(ctx context.Context, to Cluster, lease *watch.Lease, o *unstructured.Unstructured) error {
+	live, err := readObject(lease, o.GroupVersionKind(), o.GetNamespace(), o.GetName())
 	if err != nil {
 		return err
 	}
 	switch {
 	case live == nil:
-		_, err = d.Cluster.Create(ctx, o, objectManager)
+		_, err = to.Create(ctx, o, objectManager)
 	case live.GetDeletionTimestamp() != nil:
 		return &problem{text: o.GetKind() + " " + o.GetName() + " is being deleted", waits: true}
 	case o.GroupVersionKind() == serviceAccountKind && !isOfPackage(live):
@@ -139,13 +152,13 @@ func (d *Deployments) apply(ctx context.Context, lease *watch.Lease, o *unstruct
 	case isUpToDate(live, o):
 		return nil
 	default:
-		_, err = d.Cluster.Update(ctx, withOwners(o, live), live.GetUID(), objectManager)
+		_, err = to.Update(ctx, withOwners(o, live), live.GetUID(), objectManager)
 	}
 	switch {
 	case kube.IsNameTaken(err), kube.IsStale(err):
 		return &problem{text: o.GetKind() + " " + o.GetName() + " has changed meanwhile", waits: true}
 	case err != nil:
-		return fmt.Errorf("write %s %s/%s: %s%s", o.GetKind(), d.Namespace, o.GetName(), kube.RedactedMessage(err), kube.Remedy(err))
+		return fmt.Errorf("write %s: %s%s", describeObject(o.GetKind(), o.GetNamespace(), o.GetName()), kube.RedactedMessage(err), kube.Remedy(err))
 	}
 	return nil
 }

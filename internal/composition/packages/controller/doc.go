@@ -15,6 +15,7 @@ import (
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
+	rbacv1 "k8s.io/api/rbac/v1"
 	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime/schema"
@@ -93,6 +94,8 @@ type Config struct {
 	Namespace string
 	Images    *Images
 	Runtime   Runtime
+	// ProviderPermissions bound what is granted to the ServiceAccounts of providers; none grants nothing.
+	ProviderPermissions []rbacv1.PolicyRule
 	// Version is the version of Crossplane that packages are told they run with.
 	Version string
 	// Crossplane knows whether a Crossplane runs beside this program; nil if that cannot be.

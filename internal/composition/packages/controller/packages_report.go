@@ -92,6 +92,9 @@ func (r *Packages) healthOf(o *unstructured.Unstructured, installed, healthy v1a
 	switch sum.Status {
 	case condition.True:
 		healthy.Status, healthy.Reason = condition.True, v1.ReasonHealthy
+		if c, ok := all.Get(v1.TypeRuntimeHealthy); ok {
+			healthy.Message = c.Message
+		}
 		if c, ok := all.Get(v1.TypeRuntimeActive); ok && c.Status != condition.True {
 			healthy.Reason, healthy.Message = c.Reason, c.Message
 		}

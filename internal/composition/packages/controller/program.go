@@ -9,32 +9,37 @@ import (
 	v1 "github.com/espalier-dev/espalier/api/pkg/v1"
 	"github.com/espalier-dev/espalier/api/pkg/v1beta1"
 	"github.com/espalier-dev/espalier/internal/composition/packages/runtime"
+	"github.com/espalier-dev/espalier/internal/kube/rbac"
 	"github.com/espalier-dev/espalier/internal/kube/watch"
 )
 
 // run starts the program of a revision once its objects are installed, and lets it take over when it is ready. One that runs
-// already keeps running, whatever has become of the objects.
-func (r *Revisions) run(ctx context.Context, s *revisionState, installed bool) error {
+// already keeps running, whatever has become of the objects. The note is for the user.
+func (r *Revisions) run(ctx context.Context, s *revisionState, installed bool) (note string, err error) {
 	if !installed && s.revision.Status.Endpoint == "" {
-		return &problem{text: "it is started when its objects are installed", waits: true}
+		return "", &problem{text: "it is started when its objects are installed", waits: true}
 	}
 	if image := stringAt(map[string]any{"status": s.status}, "status", "resolvedImage"); image != "" {
 		s.revision.Status.ResolvedImage = image
 	}
 	p, err := r.program(s)
 	if err != nil {
-		return err
+		return "", err
+	}
+	account := rbac.ServiceAccount(r.Namespace, p.AccountName())
+	if note, err = r.grant(ctx, s, &account); err != nil {
+		return "", err
 	}
 	state, err := r.Runtime.Start(ctx, s.lease, p)
 	if err != nil {
-		return err
+		return "", err
 	}
 	s.after = state.After
 	set(s.status, "tlsServerSecretName", state.ServerSecret)
 	set(s.status, "tlsClientSecretName", state.ClientSecret)
 	if state.Ready && !state.Serves {
 		if err := r.Runtime.TakeOver(ctx, s.lease, p); err != nil {
-			return err
+			return "", err
 		}
 		state.Serves = true
 	}
@@ -42,9 +47,9 @@ func (r *Revisions) run(ctx context.Context, s *revisionState, installed bool) e
 		s.status["endpoint"] = state.Endpoint
 	}
 	if !state.Ready {
-		return &problem{text: state.Message, waits: true}
+		return "", &problem{text: state.Message, waits: true}
 	}
-	return nil
+	return note, nil
 }
 
 // program describes the program of a revision.

@@ -123,10 +123,11 @@ func (r *Revisions) activate(ctx context.Context, s *revisionState) reconcile.Re
 	}
 	conditions := []v1alpha1.Condition{healthy}
 	if r.runs() {
-		runErr := r.run(ctx, s, healthy.Status == condition.True)
+		note, runErr := r.run(ctx, s, healthy.Status == condition.True)
 		if errors.Is(runErr, errNotRead) {
 			return resultOf(failed)
 		}
+		running.Message = note
 		waits = r.judge(s, &running, runErr) && waits
 		conditions = append(conditions, running)
 		if asProblem(runErr) == nil && failed == nil {

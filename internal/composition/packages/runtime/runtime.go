@@ -66,16 +66,17 @@ type Program struct {
 
 // Endpoint is the address of the Service, as a gRPC target.
 func (p Program) Endpoint() string {
-	return fmt.Sprintf("dns:///%s.%s:%d", p.serviceName(), p.Namespace, Port)
+	return fmt.Sprintf("dns:///%s.%s:%d", p.ServiceName(), p.Namespace, Port)
 }
 
 // Hosts are the names in the server's certificate.
 func (p Program) Hosts() []string {
-	name := p.serviceName()
+	name := p.ServiceName()
 	return []string{name, name + "." + p.Namespace, name + "." + p.Namespace + ".svc"}
 }
 
-func (p Program) serviceName() string {
+// ServiceName is the name of the Service.
+func (p Program) ServiceName() string {
 	if t := p.Config.ServiceTemplate; t != nil {
 		return nameOr(t.Metadata, p.Package)
 	}
@@ -103,7 +104,7 @@ func (p Program) Service() *unstructured.Unstructured {
 		port.Name, port.AppProtocol, s.Spec.ClusterIP = "grpc", &tls, corev1.ClusterIPNone
 	}
 	s.Spec.Ports = []corev1.ServicePort{port}
-	return encode(s, corev1.SchemeGroupVersion.WithKind("Service").ToAPIVersionAndKind)
+	return Encode(s, corev1.SchemeGroupVersion.WithKind("Service").ToAPIVersionAndKind)
 }
 
 // ServiceAccount is the account that the pods run as; nil if the configuration names another one for them.
@@ -112,15 +113,15 @@ func (p Program) ServiceAccount() *unstructured.Unstructured {
 	if t := p.Config.ServiceAccountTemplate; t != nil {
 		a.ObjectMeta = p.metadata(p.Revision, t.Metadata)
 	}
-	if p.accountName() != a.Name {
+	if p.AccountName() != a.Name {
 		return nil
 	}
 	a.OwnerReferences = []metav1.OwnerReference{p.revisionOwner()}
-	return encode(a, corev1.SchemeGroupVersion.WithKind("ServiceAccount").ToAPIVersionAndKind)
+	return Encode(a, corev1.SchemeGroupVersion.WithKind("ServiceAccount").ToAPIVersionAndKind)
 }
 
-// accountName is the account of the pods.
-func (p Program) accountName() string {
+// AccountName is the account of the pods.
+func (p Program) AccountName() string {
 	if t := p.Config.DeploymentTemplate; t != nil && t.Spec != nil && t.Spec.Template.Spec.ServiceAccountName != "" {
 		return t.Spec.Template.Spec.ServiceAccountName
 	}
@@ -148,7 +149,7 @@ func (p Program) Deployment() *unstructured.Unstructured {
 	}
 	d.Spec.Selector = &metav1.LabelSelector{MatchLabels: p.selector()}
 	p.pod(&d.Spec.Template)
-	return encode(d, appsv1.SchemeGroupVersion.WithKind("Deployment").ToAPIVersionAndKind)
+	return Encode(d, appsv1.SchemeGroupVersion.WithKind("Deployment").ToAPIVersionAndKind)
 }
 
 func (p Program) pod(t *corev1.PodTemplateSpec) {
@@ -159,7 +160,7 @@ func (p Program) pod(t *corev1.PodTemplateSpec) {
 	}
 	t.Annotations = merged(defaults, t.Annotations)
 	s := &t.Spec
-	s.ServiceAccountName = p.accountName()
+	s.ServiceAccountName = p.AccountName()
 	if s.SecurityContext == nil {
 		s.SecurityContext = &corev1.PodSecurityContext{RunAsNonRoot: new(true), RunAsUser: new(int64(user)), RunAsGroup: new(int64(user))}
 	}
@@ -263,8 +264,8 @@ func (p Program) revisionOwner() metav1.OwnerReference {
 	return metav1.OwnerReference{APIVersion: v1.GroupVersion.String(), Kind: p.Kind + "Revision", Name: p.Revision, UID: p.RevisionUID, Controller: new(true), BlockOwnerDeletion: new(true)}
 }
 
-// encode returns an object for a server-side apply, with the digest of its content.
-func encode(o any, kind func() (apiVersion, kind string)) *unstructured.Unstructured {
+// Encode returns an object for a server-side apply, with the digest of its content.
+func Encode(o any, kind func() (apiVersion, kind string)) *unstructured.Unstructured {
 	raw, err := json.Marshal(o)
 	u := &unstructured.Unstructured{}
 	if err == nil {
