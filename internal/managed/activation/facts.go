@@ -11,7 +11,6 @@ import (
 	"k8s.io/apimachinery/pkg/labels"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/runtime/schema"
-	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/espalier-dev/espalier/api/v1alpha1"
 	"github.com/espalier-dev/espalier/internal/kube/crd"
@@ -139,40 +138,18 @@ func addState(u *plan.Users, state watch.State) {
 	}
 }
 
-type namedKinds struct {
-	generation int64
-	kinds      []schema.GroupKind
-}
-
 // demand reads which kinds definitions name, if definitions may activate kinds.
 func (r *Reconciler) demand(s *reconcileState, activations []plan.Activation) plan.Demand {
-	var d plan.Demand
 	if !slices.ContainsFunc(activations, func(a plan.Activation) bool { return len(a.Spec.OnDemand) > 0 }) {
-		r.named = nil
-		return d
+		r.definitions.Forget()
+		return plan.Demand{}
 	}
-	before := r.named
-	r.named = map[types.UID]namedKinds{}
-	for _, kind := range r.Definitions {
-		definitions, state := s.lease.Matching(kind, "", labels.Everything())
-		_, defined := r.CRDs.CRD(kind.GroupKind())
-		switch {
-		case state.Phase == watch.Synced, state.Phase == watch.Unavailable && state.Reason == watch.WaitingForKind && !defined:
-		case state.Phase == watch.Unavailable:
-			d.Unreadable = cmp.Or(d.Unreadable, fmt.Sprintf("%s: %s", kind.Kind, state.Message))
-		default:
-			d.Syncing = true
-		}
-		for _, o := range definitions {
-			known, ok := before[o.GetUID()]
-			if !ok || known.generation != o.GetGeneration() {
-				known = namedKinds{o.GetGeneration(), plan.NamedKinds(o.Object["spec"], r.isOfCatalog)}
-			}
-			r.named[o.GetUID()] = known
-			d.Kinds = append(d.Kinds, known.kinds...)
-		}
+	r.definitions.Kinds, r.definitions.Matches = r.Definitions, r.isOfCatalog
+	r.definitions.IsDefined = func(kind schema.GroupKind) bool {
+		_, defined := r.CRDs.CRD(kind)
+		return defined
 	}
-	return d
+	return plan.Demand(r.definitions.Read(s.lease))
 }
 
 func (r *Reconciler) isOfCatalog(kind schema.GroupKind) bool {

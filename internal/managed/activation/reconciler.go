@@ -24,6 +24,7 @@ import (
 	"github.com/espalier-dev/espalier/internal/kube/writer"
 	"github.com/espalier-dev/espalier/internal/managed/activation/plan"
 	"github.com/espalier-dev/espalier/internal/object"
+	"github.com/espalier-dev/espalier/internal/serving/demand"
 	"github.com/espalier-dev/espalier/internal/telemetry"
 	"github.com/espalier-dev/espalier/internal/telemetry/reconcile"
 	"github.com/espalier-dev/espalier/sdk/managed"
@@ -85,9 +86,9 @@ type Reconciler struct {
 	Definitions []schema.GroupVersionKind
 
 	// The following are used by one reconcile at a time.
-	served   map[plan.Key]func()
-	failures map[plan.Key]string
-	named    map[types.UID]namedKinds
+	served      map[plan.Key]func()
+	failures    map[plan.Key]string
+	definitions demand.Definitions
 }
 
 // Key is the key that all activations of a kind are reconciled under. It is no valid name, so no object has it.

@@ -6,21 +6,13 @@ import (
 	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 
-	apiextensions "github.com/espalier-dev/espalier/api/apiextensions/v1"
-	"github.com/espalier-dev/espalier/api/v1alpha1"
 	"github.com/espalier-dev/espalier/internal/kube/crd"
 	"github.com/espalier-dev/espalier/internal/kube/watch"
 	"github.com/espalier-dev/espalier/internal/managed/activation"
 	"github.com/espalier-dev/espalier/internal/object"
+	"github.com/espalier-dev/espalier/internal/serving/demand"
 	sdk "github.com/espalier-dev/espalier/sdk/managed"
 )
-
-// definitions are the kinds of definitions that may activate kinds by naming them.
-var definitions = []schema.GroupVersionKind{
-	v1alpha1.GroupVersion.WithKind(v1alpha1.ResourceGraphDefinitionKind),
-	v1alpha1.GroupVersion.WithKind(v1alpha1.ResourceGroupKind),
-	apiextensions.GroupVersion.WithKind(apiextensions.CompositionKind),
-}
 
 func (s starter) activate(p sdk.Provider) {
 	if p.Catalog == nil {
@@ -31,7 +23,7 @@ func (s starter) activate(p sdk.Provider) {
 		Cluster: s.Client, CRDs: s.Kinds, Written: s.RecordCRD, Cache: s.Hub, Events: s.Events, Now: s.Now, Enqueue: s.Enqueue,
 		Watch:       func(of watch.Subscriber) activation.Lease { return s.Hub.Begin(of) },
 		Serve:       func(kind sdk.Kind) (stop func()) { return s.serve(kind).Stop },
-		Definitions: definitions,
+		Definitions: demand.Kinds,
 	})
 	s.Enqueue(activation.Key(p.Activations)) // also without activations, kinds may be left to remove
 }
