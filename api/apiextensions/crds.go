@@ -13,5 +13,10 @@ const Group = "apiextensions.crossplane.io"
 // CRDs holds the generated CustomResourceDefinitions of the kinds, one YAML document
 // a file.
 //
-//go:embed crds/*.yaml
+//go:embed crds/apiextensions.crossplane.io_[^m]*.yaml
 var CRDs embed.FS
+
+// ManagerCRDs holds those of the kinds that only the package manager serves.
+//
+//go:embed crds/apiextensions.crossplane.io_managed*.yaml
+var ManagerCRDs embed.FS

@@ -11,7 +11,8 @@ var GroupVersion = schema.GroupVersion{Group: "apiextensions.crossplane.io", Ver
 
 // AddToScheme makes the kinds known to a scheme.
 func AddToScheme(scheme *runtime.Scheme) error {
-	scheme.AddKnownTypes(GroupVersion, &Usage{}, &UsageList{}, &EnvironmentConfig{}, &EnvironmentConfigList{})
+	scheme.AddKnownTypes(GroupVersion, &Usage{}, &UsageList{}, &EnvironmentConfig{}, &EnvironmentConfigList{},
+		&ManagedResourceDefinition{}, &ManagedResourceDefinitionList{}, &ManagedResourceActivationPolicy{}, &ManagedResourceActivationPolicyList{})
 	metav1.AddToGroupVersion(scheme, GroupVersion)
 	return nil
 }

@@ -114,7 +114,11 @@ func packagePermissions(namespace string) []Permission {
 	out = append(out, PermissionsFor(group, "locks/status", "update")...)
 	out = append(out, PermissionsFor(group, "imageconfigs", read...)...)
 	out = append(out, PermissionsFor(group, "deploymentruntimeconfigs", read...)...)
-	for _, resource := range []string{"compositeresourcedefinitions", "compositions"} {
+	for _, resource := range []string{"managedresourcedefinitions", "managedresourceactivationpolicies"} {
+		out = append(out, PermissionsFor("apiextensions.crossplane.io", resource+"/status", "update")...)
+		out = append(out, PermissionsFor("apiextensions.crossplane.io", resource+"/finalizers", "update")...)
+	}
+	for _, resource := range []string{"compositeresourcedefinitions", "compositions", "managedresourcedefinitions", "managedresourceactivationpolicies"} {
 		out = append(out, PermissionsFor("apiextensions.crossplane.io", resource, "create", "get", "list", "patch", "watch")...)
 	}
 	in := Object{Namespace: namespace}

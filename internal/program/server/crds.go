@@ -7,6 +7,7 @@ import (
 	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 
+	"github.com/espalier-dev/espalier/api/apiextensions"
 	"github.com/espalier-dev/espalier/api/pkg"
 	protection "github.com/espalier-dev/espalier/api/protection/v1beta1"
 	"github.com/espalier-dev/espalier/internal/managed/provider"
@@ -42,7 +43,7 @@ func filesOf(served []Dialect, usages, packages bool, providers []managed.Provid
 		out = append(out, protection.CRDs)
 	}
 	if packages && slices.Contains(served, Composition) {
-		out = append(out, pkg.ManagerCRDs)
+		out = append(out, pkg.ManagerCRDs, apiextensions.ManagerCRDs)
 	}
 	return append(out, provider.CRDs(providers)...)
 }

@@ -5,6 +5,8 @@ import (
 	"context"
 	"os"
 	"path/filepath"
+	"slices"
+	"strings"
 
 	rbacv1 "k8s.io/api/rbac/v1"
 	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
@@ -12,11 +14,13 @@ import (
 	"k8s.io/apimachinery/pkg/runtime/schema"
 
 	pkgv1 "github.com/espalier-dev/espalier/api/pkg/v1"
+	"github.com/espalier-dev/espalier/api/v1alpha1"
 	"github.com/espalier-dev/espalier/internal/composition/packages/controller"
 	images "github.com/espalier-dev/espalier/internal/composition/packages/registry"
 	"github.com/espalier-dev/espalier/internal/kube"
 	"github.com/espalier-dev/espalier/internal/object"
 	"github.com/espalier-dev/espalier/internal/program/manager"
+	"github.com/espalier-dev/espalier/internal/serving/demand"
 )
 
 // PackageOptions are how packages are installed.
@@ -59,6 +63,18 @@ func (c *Controllers) startPackages(ctx context.Context) error {
 		c.Serve(controller.RevisionKind(kind), &controller.Revisions{Config: config, Package: kind})
 		c.Serve(kind, &controller.Packages{Config: config, Kind: kind})
 	}
+	c.Serve(controller.ManagedKind, &controller.Managed{Config: config})
+	c.Serve(controller.PolicyKind, &controller.Activations{Config: config, Definitions: demand.Definitions{
+		Kinds: slices.DeleteFunc(slices.Clone(demand.Kinds), func(k schema.GroupVersionKind) bool {
+			return k.Group == v1alpha1.GroupVersion.Group && !c.dialects.serves(Graph)
+		}),
+		Matches: func(kind schema.GroupKind) bool { return !strings.Contains(kind.Group, "$") }, // others are expressions
+		IsDefined: func(kind schema.GroupKind) bool {
+			_, defined := c.Kinds.CRD(kind)
+			return defined
+		},
+	}})
+	c.Enqueue(controller.ActivationKey) // also without a policy, definitions may compose managed resources
 	c.Serve(controller.LockKind, &controller.Locks{Config: config, Certificates: certificates})
 	c.Enqueue(controller.ResolutionKey) // also before there is a Lock
 	return nil
@@ -74,14 +90,14 @@ func (d definitions) Named(name string) (*apiextensionsv1.CustomResourceDefiniti
 	return found[0], true
 }
 
-// packageOf returns the revision that controls a CustomResourceDefinition.
+// packageOf returns the revision, or the definition of a managed resource, that controls a CustomResourceDefinition.
 func packageOf(c *apiextensionsv1.CustomResourceDefinition) []object.Key {
 	owner := metav1.GetControllerOfNoCopy(c)
 	if owner == nil {
 		return nil
 	}
 	kind := schema.FromAPIVersionAndKind(owner.APIVersion, owner.Kind)
-	if kind.Group != pkgv1.GroupVersion.Group {
+	if kind.Group != pkgv1.GroupVersion.Group && kind != controller.ManagedKind {
 		return nil
 	}
 	return []object.Key{{Group: kind.Group, Kind: kind.Kind, Name: owner.Name}}

@@ -12,6 +12,7 @@ import (
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 
+	apiextensions "github.com/espalier-dev/espalier/api/apiextensions/v1alpha1"
 	v1 "github.com/espalier-dev/espalier/api/pkg/v1"
 	"github.com/espalier-dev/espalier/internal/composition/packages/establish"
 	"github.com/espalier-dev/espalier/internal/kube"
@@ -45,7 +46,7 @@ func (r *Revisions) establish(ctx context.Context, s *revisionState) error {
 			return errNotRead
 		}
 		live[o.GetKind()+"/"+o.GetName()] = found
-		f.Objects = append(f.Objects, o)
+		f.Objects = append(f.Objects, r.withState(s, o, found))
 	}
 	f.Live = func(o *unstructured.Unstructured) *unstructured.Unstructured {
 		return live[o.GetKind()+"/"+o.GetName()]
@@ -64,16 +65,15 @@ func (r *Revisions) establish(ctx context.Context, s *revisionState) error {
 	return nil
 }
 
-// installable refuses what would be installed without what makes it work: the certificates of webhooks, and the kinds that
-// ManagedResourceDefinitions stand for.
+// installable refuses what would be installed without what makes it work: the certificates of webhooks.
 func installable(all []*unstructured.Unstructured) error {
 	var not []string
 	for _, o := range all {
 		conversion := stringAt(o.Object, "spec", "conversion", "strategy")
 		switch kind := o.GetKind(); {
-		case kind == "ValidatingWebhookConfiguration", kind == "MutatingWebhookConfiguration", kind == "ManagedResourceDefinition", kind == "ManagedResourceActivationPolicy":
+		case kind == "ValidatingWebhookConfiguration", kind == "MutatingWebhookConfiguration":
 			not = append(not, kind+" "+o.GetName())
-		case o.GroupVersionKind() == crdKind && conversion == string(apiextensionsv1.WebhookConverter):
+		case conversion == string(apiextensionsv1.WebhookConverter):
 			not = append(not, kind+" "+o.GetName()+", which a webhook converts")
 		}
 	}
@@ -84,12 +84,27 @@ func installable(all []*unstructured.Unstructured) error {
 	return &problem{reason: "SyncPackage", text: "it contains objects that this version does not install: " + strings.Join(not, "; ")}
 }
 
+// withState activates the definitions of managed resources of a provider that does not start without its kinds. Of any other, a
+// policy does that, so what it has written stays.
+func (r *Revisions) withState(s *revisionState, o, live *unstructured.Unstructured) *unstructured.Unstructured {
+	if o.GroupVersionKind() != ManagedKind {
+		return o
+	}
+	o = o.DeepCopy()
+	if !hasCapability(s.status, v1.CapabilitySafeStart) || live != nil && isActive(live) {
+		_ = unstructured.SetNestedField(o.Object, string(apiextensions.ManagedResourceActive), "spec", "state")
+	} else if !isActive(o) {
+		unstructured.RemoveNestedField(o.Object, "spec", "state")
+	}
+	return o
+}
+
 func (r *Revisions) owner(kind schema.GroupVersionKind, o *unstructured.Unstructured) establish.Owner {
 	return establish.Owner{APIVersion: kind.GroupVersion().String(), Kind: kind.Kind, Name: o.GetName(), UID: o.GetUID()}
 }
 
 // write names all objects that cannot be written.
-func (r *Revisions) write(ctx context.Context, to Cluster, plan establish.Plan) error {
+func (c Config) write(ctx context.Context, to Cluster, plan establish.Plan) error {
 	var refused []string
 	for _, step := range plan.Steps {
 		var err error
@@ -116,19 +131,19 @@ func (r *Revisions) write(ctx context.Context, to Cluster, plan establish.Plan) 
 }
 
 // live reads an object. CustomResourceDefinitions are known already; other objects are watched.
-func (r *Revisions) live(lease *watch.Lease, kind schema.GroupVersionKind, name string) (o *unstructured.Unstructured, known bool, err error) {
+func (c Config) live(lease *watch.Lease, kind schema.GroupVersionKind, name string) (o *unstructured.Unstructured, known bool, err error) {
 	if kind.GroupKind() == crdKind.GroupKind() {
-		c, exists := r.CRDs.Named(name)
+		found, exists := c.CRDs.Named(name)
 		if !exists {
 			return nil, true, nil
 		}
 		o = &unstructured.Unstructured{Object: map[string]any{}}
 		o.SetGroupVersionKind(crdKind)
-		o.SetName(c.Name)
-		o.SetUID(c.UID)
-		o.SetAnnotations(c.Annotations)
-		o.SetOwnerReferences(c.OwnerReferences)
-		o.SetDeletionTimestamp(c.DeletionTimestamp)
+		o.SetName(found.Name)
+		o.SetUID(found.UID)
+		o.SetAnnotations(found.Annotations)
+		o.SetOwnerReferences(found.OwnerReferences)
+		o.SetDeletionTimestamp(found.DeletionTimestamp)
 		return o, true, nil
 	}
 	o, state := lease.Object(kind, "", name)

@@ -77,6 +77,10 @@ func (r *Revisions) program(s *revisionState) (p runtime.Program, err error) {
 		source.Runtime = nil // the pods have the same credentials as before
 	}
 	p.PullSecrets = source.secrets
+	if p.Idle, err = r.awaitsActivation(s); err != nil {
+		return p, err
+	}
+	s.idle = p.Idle
 	p.Config, err = r.runtimeConfig(s, source.Runtime)
 	return p, err
 }

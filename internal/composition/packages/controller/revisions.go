@@ -47,6 +47,8 @@ type revisionState struct {
 	// status is the status to write.
 	status map[string]any
 	after  time.Duration
+	// idle says that the program has nothing to do yet.
+	idle bool
 }
 
 // problem is why a revision is not healthy.
@@ -130,6 +132,9 @@ func (r *Revisions) activate(ctx context.Context, s *revisionState) reconcile.Re
 		running.Message = note
 		waits = r.judge(s, &running, runErr) && waits
 		conditions = append(conditions, running)
+		if hasCapability(s.status, v1.CapabilitySafeStart) {
+			conditions = append(conditions, activity(s.idle))
+		}
 		if asProblem(runErr) == nil && failed == nil {
 			failed = runErr
 		}

@@ -33,14 +33,16 @@ func (c Config) suspended(ctx context.Context, o *writer.Object) (out reconcile.
 // reasonPaused is the reason of the condition Synced of a paused object.
 const reasonPaused = "ReconcilePaused"
 
-// writeConditions writes a status with conditions, and Ready, which sums them up.
+// writeConditions writes a status with conditions, and Ready, which sums them up, but for RuntimeActive.
 func (c Config) writeConditions(ctx context.Context, o *writer.Object, status map[string]any, waits bool, all ...v1alpha1.Condition) (wrote bool, out reconcile.Result) {
 	after := condition.Read(o.Unstructured).Remove(typeSynced)
 	var parts []string
 	for _, one := range all {
 		one.ObservedGeneration = o.GetGeneration()
 		after = after.Mark(one, c.Now())
-		parts = append(parts, one.Type)
+		if one.Type != v1.TypeRuntimeActive { // a program that has nothing to do is as good
+			parts = append(parts, one.Type)
+		}
 	}
 	ready := after.Summarize(typeReady, o.GetGeneration(), parts...)
 	after = after.Mark(ready, c.Now()).MarkProgress(condition.ProgressOf(ready, !waits), o.GetGeneration(), c.Now())

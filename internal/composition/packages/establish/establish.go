@@ -33,6 +33,7 @@ func (o Owner) reference(controller bool) metav1.OwnerReference {
 
 // Facts are the objects of a revision, and what is known of their controllers.
 type Facts struct {
+	// Revision controls the objects, and Package owns them too; one without a UID does not exist.
 	Revision, Package Owner
 	// Labels and Annotations are added to all objects.
 	Labels, Annotations map[string]string
@@ -109,8 +110,15 @@ func (f Facts) desired(o *unstructured.Unstructured) *unstructured.Unstructured 
 	o.SetLabels(merged(o.GetLabels(), f.Labels))
 	o.SetAnnotations(merged(o.GetAnnotations(), f.Annotations))
 	o.SetAnnotations(merged(o.GetAnnotations(), map[string]string{v1alpha1.AppliedAnnotation: object.Digest(o.Object)}))
-	o.SetOwnerReferences([]metav1.OwnerReference{f.Revision.reference(true), f.Package.reference(false)})
+	o.SetOwnerReferences(f.references())
 	return o
+}
+
+func (f Facts) references() []metav1.OwnerReference {
+	if f.Package.UID == "" {
+		return []metav1.OwnerReference{f.Revision.reference(true)}
+	}
+	return []metav1.OwnerReference{f.Revision.reference(true), f.Package.reference(false)}
 }
 
 func merged(one, other map[string]string) map[string]string {
@@ -144,7 +152,7 @@ func (f Facts) owners(live *unstructured.Unstructured) (out []metav1.OwnerRefere
 		}
 		out = append(out, r)
 	}
-	for _, r := range []metav1.OwnerReference{f.Revision.reference(true), f.Package.reference(false)} {
+	for _, r := range f.references() {
 		if !has[r.UID] {
 			out = append(out, r)
 		}
