@@ -121,6 +121,9 @@ func packagePermissions(namespace string) []Permission {
 	for _, resource := range []string{"compositeresourcedefinitions", "compositions", "managedresourcedefinitions", "managedresourceactivationpolicies"} {
 		out = append(out, PermissionsFor("apiextensions.crossplane.io", resource, "create", "get", "list", "patch", "watch")...)
 	}
+	for _, resource := range []string{"validatingwebhookconfigurations", "mutatingwebhookconfigurations"} {
+		out = append(out, PermissionsFor("admissionregistration.k8s.io", resource, "create", "get", "list", "patch", "watch")...)
+	}
 	in := Object{Namespace: namespace}
 	return slices.Concat(out,
 		in.Permissions("", "secrets", "create", "get", "list", "patch", "update", "watch"),

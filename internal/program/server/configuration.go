@@ -157,10 +157,29 @@ type PackagesConfiguration struct {
 	CABundle string `json:"caBundle"`
 	// InsecureRegistries are reached without TLS, or without checking it.
 	InsecureRegistries []string `json:"insecureRegistries"`
+	// Runtime is what runs the programs of packages.
+	Runtime PackageRuntimes `json:"runtime"`
 	// ProviderPermissions bound what is granted to the ServiceAccounts of providers. The controllers can grant only what they have
 	// themselves. Without any, nothing is granted.
 	ProviderPermissions []rbacv1.PolicyRule `json:"providerPermissions"`
 }
+
+// PackageRuntimes is what runs the programs of each kind of packages.
+type PackageRuntimes struct {
+	Provider PackageRuntime `json:"provider"`
+	Function PackageRuntime `json:"function"`
+}
+
+// PackageRuntime is what runs a program.
+type PackageRuntime string
+
+// What runs programs.
+const (
+	// DeploymentRuntime runs them as Deployments.
+	DeploymentRuntime PackageRuntime = "Deployment"
+	// ExternalRuntime leaves that to another program, which reports it in the statuses of revisions.
+	ExternalRuntime PackageRuntime = "External"
+)
 
 // AWSConfiguration is whether and how the provider of AWS runs in the process of the controllers.
 type AWSConfiguration struct {
@@ -206,6 +225,7 @@ func DefaultConfiguration() ControllerConfiguration {
 		Webhook:        WebhookConfiguration{BindAddress: "0"},
 		UI:             UIConfiguration{BindAddress: "0"},
 		Functions:      FunctionsConfiguration{PreferBuiltIn: packages.PreferBuiltInAuto},
+		Packages:       PackagesConfiguration{Runtime: PackageRuntimes{Provider: DeploymentRuntime, Function: DeploymentRuntime}},
 		Log:            LogConfiguration{Format: manager.LogText},
 	}
 }

@@ -47,6 +47,7 @@ func TestProblemsOfAConfiguration(t *testing.T) {
 		"traces": {"", header + "tracing: {endpoint: 'ftp://c', protocol: http/json, samplingRatio: 1.5}\n", []string{
 			"tracing.endpoint: Invalid value: must be a URL", "tracing.protocol: Unsupported value", "tracing.samplingRatio: Invalid value: 1.5: must be from 0 to 1"}},
 		"packages of a part": {"another installation would install them too", header + "packages: {enabled: true}\nwatchNamespaces: [a]\n", []string{"packages.enabled: Forbidden"}},
+		"another runtime":    {"packages would not run", header + "packages: {runtime: {provider: Pod}}\n", []string{`packages.runtime.provider: Unsupported value: "Pod"`}},
 		"a password":         {"others can read it", header + "tracing: {endpoint: 'https://me:hunter2@c'}\n", []string{"must have no user or password"}},
 		"an invalid address": {"", header + "tracing: {endpoint: 'https://me:hunter2@c%'}\n", []string{"must be a URL"}},
 	} {

@@ -70,6 +70,14 @@ func (c ControllerConfiguration) Validate() (problems field.ErrorList) {
 		problems = append(problems, field.Forbidden(field.NewPath("packages").Child("enabled"),
 			"this installation works on a part of the cluster (watchNamespaces, watchLabelSelector), and packages are of all of it"))
 	}
+	for _, runtime := range []struct {
+		of    string
+		value PackageRuntime
+	}{{"provider", c.Packages.Runtime.Provider}, {"function", c.Packages.Runtime.Function}} {
+		if known := []PackageRuntime{DeploymentRuntime, ExternalRuntime}; !slices.Contains(known, runtime.value) {
+			problems = append(problems, field.NotSupported(field.NewPath("packages", "runtime", runtime.of), runtime.value, known))
+		}
+	}
 	return slices.Concat(problems, c.Webhook.validate(field.NewPath("webhook")), c.UI.validate(field.NewPath("ui")),
 		c.Functions.validate(field.NewPath("functions")), c.Tracing.validate(field.NewPath("tracing")))
 }

@@ -33,6 +33,8 @@ type PackageOptions struct {
 	Registries images.Options
 	// ProviderPermissions bound what is granted to the ServiceAccounts of providers; none grants nothing.
 	ProviderPermissions []rbacv1.PolicyRule
+	// External are the kinds of packages whose programs run elsewhere.
+	External []string
 }
 
 // crossplaneVersion is the version of Crossplane whose packages are compatible: what their metadata is compared with.
@@ -58,6 +60,10 @@ func (c *Controllers) startPackages(ctx context.Context) error {
 		Images: &controller.Images{Registry: client, Enqueue: c.Enqueue, Now: c.options.Now, Context: ctx},
 	}
 	certificates := &controller.Certificates{Cluster: c.Client, Namespace: o.Namespace, Now: c.options.Now}
+	config.Certificates, config.External = certificates, map[string]bool{}
+	for _, kind := range o.External {
+		config.External[kind] = true
+	}
 	config.Runtime = &controller.Deployments{Cluster: c.Client, Certificates: certificates, Namespace: o.Namespace, Now: c.options.Now}
 	for _, kind := range controller.PackageKinds {
 		c.Serve(controller.RevisionKind(kind), &controller.Revisions{Config: config, Package: kind})
@@ -75,7 +81,7 @@ func (c *Controllers) startPackages(ctx context.Context) error {
 		},
 	}})
 	c.Enqueue(controller.ActivationKey) // also without a policy, definitions may compose managed resources
-	c.Serve(controller.LockKind, &controller.Locks{Config: config, Certificates: certificates})
+	c.Serve(controller.LockKind, &controller.Locks{Config: config})
 	c.Enqueue(controller.ResolutionKey) // also before there is a Lock
 	return nil
 }
@@ -108,10 +114,16 @@ func (c ControllerConfiguration) packageOptions() *PackageOptions {
 	if !c.Packages.Enabled {
 		return nil
 	}
+	var external []string
+	for kind, runtime := range map[string]PackageRuntime{pkgv1.ProviderKind: c.Packages.Runtime.Provider, pkgv1.FunctionKind: c.Packages.Runtime.Function} {
+		if runtime == ExternalRuntime {
+			external = append(external, kind)
+		}
+	}
 	return &PackageOptions{
 		Namespace: cmp.Or(c.Packages.Namespace, c.LeaderElection.Namespace, manager.PodNamespace(), DefaultPackageNamespace),
 		CacheDir:  cmp.Or(c.Packages.CacheDir, defaultPackageCache()), Registries: images.Options{Insecure: c.Packages.InsecureRegistries},
-		ProviderPermissions: c.Packages.ProviderPermissions,
+		ProviderPermissions: c.Packages.ProviderPermissions, External: external,
 	}
 }
 

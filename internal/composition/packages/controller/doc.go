@@ -94,6 +94,10 @@ type Config struct {
 	Namespace string
 	Images    *Images
 	Runtime   Runtime
+	// External are the kinds of packages whose programs run elsewhere: who runs them reports that in the statuses of revisions.
+	External map[string]bool
+	// Certificates issues the certificates of programs.
+	Certificates *Certificates
 	// ProviderPermissions bound what is granted to the ServiceAccounts of providers; none grants nothing.
 	ProviderPermissions []rbacv1.PolicyRule
 	// Version is the version of Crossplane that packages are told they run with.

@@ -15,6 +15,7 @@ import (
 	apiextensions "github.com/espalier-dev/espalier/api/apiextensions/v1alpha1"
 	v1 "github.com/espalier-dev/espalier/api/pkg/v1"
 	"github.com/espalier-dev/espalier/internal/composition/packages/establish"
+	"github.com/espalier-dev/espalier/internal/composition/packages/runtime"
 	"github.com/espalier-dev/espalier/internal/kube"
 	"github.com/espalier-dev/espalier/internal/kube/watch"
 )
@@ -31,14 +32,12 @@ func (r *Revisions) establish(ctx context.Context, s *revisionState) error {
 		Labels: s.revision.Spec.CommonLabels, Annotations: s.revision.Spec.CommonAnnotations,
 		Replaceable: func(owner metav1.OwnerReference) bool { return r.isReplaceable(ctx, s, owner) },
 	}
-	if err := installable(s.content.Package.Objects); err != nil {
+	objects, err := r.objects(ctx, s)
+	if err != nil {
 		return err
 	}
 	live := map[string]*unstructured.Unstructured{}
-	for _, o := range s.content.Package.Objects {
-		if !s.content.Package.Installs(o.GroupVersionKind()) {
-			continue
-		}
+	for _, o := range objects {
 		found, known, err := r.live(s.lease, o.GroupVersionKind(), o.GetName())
 		if err != nil {
 			return err
@@ -65,23 +64,39 @@ func (r *Revisions) establish(ctx context.Context, s *revisionState) error {
 	return nil
 }
 
-// installable refuses what would be installed without what makes it work: the certificates of webhooks.
-func installable(all []*unstructured.Unstructured) error {
-	var not []string
-	for _, o := range all {
-		conversion := stringAt(o.Object, "spec", "conversion", "strategy")
-		switch kind := o.GetKind(); {
-		case kind == "ValidatingWebhookConfiguration", kind == "MutatingWebhookConfiguration":
-			not = append(not, kind+" "+o.GetName())
-		case conversion == string(apiextensionsv1.WebhookConverter):
-			not = append(not, kind+" "+o.GetName()+", which a webhook converts")
+// objects are those that the revision installs, as they have to be in this cluster, but for their owners.
+func (r *Revisions) objects(ctx context.Context, s *revisionState) (out []*unstructured.Unstructured, err error) {
+	configurations := map[string]string{}
+	for _, o := range s.content.Package.Objects {
+		if !s.content.Package.Installs(o.GroupVersionKind()) {
+			continue
 		}
+		if establish.HasWebhooks(o) {
+			if other, exists := configurations[o.GetKind()]; establish.IsConfiguration(o) && exists {
+				return nil, &problem{reason: "SyncPackage", text: fmt.Sprintf("it contains %s %s and %s, which would have one name: put all webhooks into one of them", o.GetKind(), other, o.GetName())}
+			}
+			configurations[o.GetKind()] = o.GetName()
+			webhooks, err := r.webhooks(ctx, s)
+			if err != nil {
+				return nil, err
+			}
+			if o, err = webhooks.Complete(o); err != nil {
+				return nil, &problem{reason: "SyncPackage", text: "cannot install webhooks: " + err.Error()}
+			}
+		}
+		out = append(out, o)
 	}
-	if len(not) == 0 {
-		return nil
+	return out, nil
+}
+
+// webhooks are reached by the Service of the package, with a certificate of the authority in force.
+func (r *Revisions) webhooks(ctx context.Context, s *revisionState) (w establish.Webhooks, err error) {
+	p, err := r.program(s)
+	if err != nil {
+		return w, err
 	}
-	slices.Sort(not)
-	return &problem{reason: "SyncPackage", text: "it contains objects that this version does not install: " + strings.Join(not, "; ")}
+	_, authorities, _, err := r.Certificates.authority(ctx, s.lease)
+	return establish.Webhooks{Package: p.Package, Service: p.ServiceName(), Namespace: r.Namespace, Port: runtime.Port, Authorities: authorities}, err
 }
 
 // withState activates the definitions of managed resources of a provider that does not start without its kinds. Of any other, a
@@ -183,8 +198,9 @@ func (s *revisionState) recordObjects(f establish.Facts) {
 	set(s.status, "objectRefs", all)
 }
 
-// areInstalled reports whether all objects of a revision exist and are controlled by it.
-func (r *Revisions) areInstalled(s *revisionState) bool {
+// areInstalled reports whether all objects of a revision exist and are controlled by it, and name webhooks with the authorities in
+// force.
+func (r *Revisions) areInstalled(ctx context.Context, s *revisionState) bool {
 	for _, ref := range s.revision.Status.ObjectRefs {
 		o, known, err := r.live(s.lease, schema.FromAPIVersionAndKind(ref.APIVersion, ref.Kind), ref.Name)
 		if err != nil || !known {
@@ -195,6 +211,11 @@ func (r *Revisions) areInstalled(s *revisionState) bool {
 		}
 		if owner := metav1.GetControllerOfNoCopy(o); owner == nil || owner.UID != s.raw.GetUID() {
 			return false
+		}
+		if trusted := o.GetAnnotations()[establish.AuthoritiesAnnotation]; trusted != "" {
+			if w, err := r.webhooks(ctx, s); err == nil && w.Digest() != trusted {
+				return false
+			}
 		}
 	}
 	return true

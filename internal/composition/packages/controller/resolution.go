@@ -65,8 +65,6 @@ func (r *Resolution) publish(all map[object.Key]resolve.Status) (changed []objec
 // Locks resolves the dependencies of all packages. It installs what they need, and writes the Lock.
 type Locks struct {
 	Config
-	// Certificates issues the certificate with which functions are called; nil if no program needs any.
-	Certificates *Certificates
 }
 
 // installed is a package as the resolution sees it.
@@ -119,7 +117,7 @@ func (r *Locks) Reconcile(ctx context.Context, key object.Key) reconcile.Result 
 		}
 	}
 	out := r.write(ctx, s)
-	if r.Certificates == nil || out.Err != nil {
+	if out.Err != nil {
 		return out
 	}
 	client, err := r.Certificates.Ensure(ctx, s.lease, ClientSecret, clientLeaf("espalier"), nil)

@@ -1,6 +1,7 @@
 package controller
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -111,6 +112,20 @@ func (r *Revisions) read(s *revisionState) (known bool, err error) {
 
 func (r *Revisions) runs() bool { return r.Package.Kind != v1.ConfigurationKind }
 
+// isExternal reports whether another program runs those of the packages.
+func (r *Revisions) isExternal() bool { return r.External[r.Package.Kind] }
+
+// reported is what that one has reported.
+func reported(s *revisionState) v1alpha1.Condition {
+	c, ok := condition.Read(s.raw.Unstructured).Get(v1.TypeRuntimeHealthy)
+	if !ok {
+		return v1alpha1.Condition{Type: v1.TypeRuntimeHealthy, Status: condition.Unknown, Reason: v1.ReasonUnknownHealth,
+			Message: "the program runs elsewhere (packages.runtime): whoever runs it sets this condition, status.endpoint and status.tlsServerSecretName"}
+	}
+	c.LastTransitionTime = nil
+	return c
+}
+
 // activate ends with the status, whatever has failed.
 func (r *Revisions) activate(ctx context.Context, s *revisionState) reconcile.Result {
 	healthy, running := v1alpha1.Condition{Type: v1.TypeRevisionHealthy}, v1alpha1.Condition{Type: v1.TypeRuntimeHealthy}
@@ -124,7 +139,17 @@ func (r *Revisions) activate(ctx context.Context, s *revisionState) reconcile.Re
 		failed = err
 	}
 	conditions := []v1alpha1.Condition{healthy}
-	if r.runs() {
+	switch {
+	case r.isExternal():
+		_, grantErr := r.grant(ctx, s, nil)
+		if errors.Is(grantErr, errNotRead) {
+			return resultOf(failed)
+		}
+		if asProblem(grantErr) == nil {
+			failed = cmp.Or(failed, grantErr)
+		}
+		conditions = append(conditions, reported(s))
+	case r.runs():
 		note, runErr := r.run(ctx, s, healthy.Status == condition.True)
 		if errors.Is(runErr, errNotRead) {
 			return resultOf(failed)
@@ -178,7 +203,7 @@ func (r *Revisions) install(ctx context.Context, s *revisionState) error {
 	} else if !known {
 		return errNotRead
 	}
-	if !r.isSettled(s) {
+	if !r.isSettled(ctx, s) {
 		if err := r.unpack(s); err != nil {
 			return err
 		}
@@ -200,12 +225,12 @@ func (r *Revisions) install(ctx context.Context, s *revisionState) error {
 }
 
 // isSettled reports whether the content of the package was installed in this generation, and is there still.
-func (r *Revisions) isSettled(s *revisionState) bool {
+func (r *Revisions) isSettled(ctx context.Context, s *revisionState) bool {
 	c, _ := condition.Read(s.raw.Unstructured).Get(v1.TypeRevisionHealthy)
 	if c.Status != condition.True || c.ObservedGeneration != s.raw.GetGeneration() || s.revision.Status.ResolvedImage == "" {
 		return false
 	}
-	return r.areInstalled(s)
+	return r.areInstalled(ctx, s)
 }
 
 // unpack reads the package, and describes it in the status and in the metadata of the revision.
@@ -293,7 +318,7 @@ func (r *Revisions) checkDependencies(s *revisionState) error {
 
 // keep lets the program of an older revision run as it is.
 func (r *Revisions) keep(ctx context.Context, s *revisionState) reconcile.Result {
-	if !r.runs() || s.revision.Status.ResolvedImage == "" {
+	if !r.runs() || r.isExternal() || s.revision.Status.ResolvedImage == "" {
 		return reconcile.Done()
 	}
 	p, err := r.program(s)
@@ -313,7 +338,7 @@ func (r *Revisions) deactivate(ctx context.Context, s *revisionState) reconcile.
 		return resultOf(err)
 	}
 	conditions := []v1alpha1.Condition{{Type: v1.TypeRevisionHealthy, Status: condition.True, Reason: v1.ReasonHealthy}}
-	if r.runs() {
+	if r.runs() && !r.isExternal() {
 		if s.revision.Status.ResolvedImage != "" {
 			p, err := r.program(s)
 			if !errors.Is(err, errNotRead) { // one without its configuration is stopped, too

@@ -1,6 +1,7 @@
 package controller
 
 import (
+	"cmp"
 	"context"
 	"maps"
 	"time"
@@ -38,7 +39,7 @@ func (c Config) writeConditions(ctx context.Context, o *writer.Object, status ma
 	after := condition.Read(o.Unstructured).Remove(typeSynced)
 	var parts []string
 	for _, one := range all {
-		one.ObservedGeneration = o.GetGeneration()
+		one.ObservedGeneration = cmp.Or(one.ObservedGeneration, o.GetGeneration())
 		after = after.Mark(one, c.Now())
 		if one.Type != v1.TypeRuntimeActive { // a program that has nothing to do is as good
 			parts = append(parts, one.Type)
