@@ -13,6 +13,7 @@ import (
 	"github.com/go-logr/logr/testr"
 	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
+	rbacv1 "k8s.io/api/rbac/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime/schema"
@@ -43,6 +44,9 @@ type world struct {
 	namespace string
 	kubelet   *kubelet
 	cache     string
+	// permissions bound those of providers, and external are the kinds whose programs run elsewhere.
+	permissions []rbacv1.PolicyRule
+	external    []string
 	// ahead is by how much the clock of the controllers is ahead.
 	ahead atomic.Int64
 }
@@ -52,7 +56,7 @@ func newWorld(t *testing.T) *world {
 	config := testkit.ExclusiveServer(t)
 	w := &world{Cluster: testkit.NewCluster(t, config), images: newImages(t), config: config, namespace: testkit.Namespace(t, config), cache: t.TempDir()}
 	t.Cleanup(func() { // once the controllers have stopped
-		for _, kind := range []schema.GroupVersionKind{configurationKind, functionKind} {
+		for _, kind := range []schema.GroupVersionKind{configurationKind, functionKind, providerKind} {
 			resource := w.Resource(t, kind, "")
 			_ = resource.DeleteCollection(context.Background(), metav1.DeleteOptions{}, metav1.ListOptions{})
 		}
@@ -76,7 +80,8 @@ func (w *world) start(t *testing.T, config *rest.Config) *suite.Controllers {
 func (w *world) begin(t *testing.T, config *rest.Config) *suite.Controllers {
 	t.Helper()
 	return suite.Start(t, server.Options{
-		Config: config, Packages: &server.PackageOptions{Namespace: w.namespace, CacheDir: w.cache}, Now: func() time.Time { return time.Now().Add(time.Duration(w.ahead.Load())) }, Log: testr.NewWithOptions(t, testr.Options{}),
+		Config: config, Packages: &server.PackageOptions{Namespace: w.namespace, CacheDir: w.cache, ProviderPermissions: w.permissions, External: w.external},
+		Now: func() time.Time { return time.Now().Add(time.Duration(w.ahead.Load())) }, Log: testr.NewWithOptions(t, testr.Options{}),
 		SigningKeyNamespace: w.namespace,
 	})
 }

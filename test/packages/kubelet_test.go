@@ -22,17 +22,21 @@ import (
 	"github.com/google/go-containerregistry/pkg/v1/mutate"
 	"github.com/google/go-containerregistry/pkg/v1/remote"
 	appsv1 "k8s.io/api/apps/v1"
+	authenticationv1 "k8s.io/api/authentication/v1"
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/labels"
 	"k8s.io/client-go/kubernetes"
 	"k8s.io/client-go/rest"
+	"k8s.io/client-go/tools/clientcmd"
+	clientcmdapi "k8s.io/client-go/tools/clientcmd/api"
 
 	"github.com/espalier-dev/espalier/internal/object"
 )
 
 // kubelet runs the Deployments of a namespace: the first container of each, as a process with an address of its own.
 type kubelet struct {
+	config    *rest.Config
 	client    kubernetes.Interface
 	namespace string
 	dir       string
@@ -57,7 +61,7 @@ func runKubelet(t *testing.T, config *rest.Config, namespace string) *kubelet {
 	if err != nil {
 		t.Fatal(err)
 	}
-	k := &kubelet{client: client, namespace: namespace, dir: t.TempDir(), pods: map[string]*pod{}, next: 1}
+	k := &kubelet{config: config, client: client, namespace: namespace, dir: t.TempDir(), pods: map[string]*pod{}, next: 1}
 	ctx, cancel := context.WithCancel(context.Background())
 	var done sync.WaitGroup
 	done.Go(func() { k.run(ctx) })
@@ -211,6 +215,13 @@ func (k *kubelet) environment(ctx context.Context, d *appsv1.Deployment, c corev
 		}
 		env = append(env, e.Name+"="+value)
 	}
+	if account := d.Spec.Template.Spec.ServiceAccountName; account != "" {
+		path, err := k.connect(ctx, account, root)
+		if err != nil {
+			return nil, err
+		}
+		env = append(env, "KUBECONFIG="+path)
+	}
 	for _, m := range c.VolumeMounts {
 		for _, v := range d.Spec.Template.Spec.Volumes {
 			if v.Name != m.Name || v.Secret == nil {
@@ -232,6 +243,21 @@ func (k *kubelet) environment(ctx context.Context, d *appsv1.Deployment, c corev
 		}
 	}
 	return env, nil
+}
+
+// connect writes a kubeconfig with a token of a ServiceAccount.
+func (k *kubelet) connect(ctx context.Context, account, root string) (path string, err error) {
+	token, err := k.client.CoreV1().ServiceAccounts(k.namespace).CreateToken(ctx, account, &authenticationv1.TokenRequest{}, metav1.CreateOptions{})
+	if err != nil {
+		return "", err
+	}
+	tls := k.config.TLSClientConfig
+	path = filepath.Join(root, "kubeconfig")
+	return path, clientcmd.WriteToFile(clientcmdapi.Config{
+		Clusters:  map[string]*clientcmdapi.Cluster{"c": {Server: k.config.Host, CertificateAuthority: tls.CAFile, CertificateAuthorityData: tls.CAData, InsecureSkipTLSVerify: tls.Insecure}},
+		AuthInfos: map[string]*clientcmdapi.AuthInfo{"c": {Token: token.Status.Token}},
+		Contexts:  map[string]*clientcmdapi.Context{"c": {Cluster: "c", AuthInfo: "c"}}, CurrentContext: "c",
+	}, path)
 }
 
 // pull unpacks an image, and returns its entrypoint.

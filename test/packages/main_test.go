@@ -6,6 +6,7 @@ package packages
 import (
 	"context"
 	"io"
+	"log"
 	"net"
 	"os"
 	"testing"
@@ -27,6 +28,9 @@ func TestMain(m *testing.M) {
 			return response, nil
 		})
 		return
+	}
+	if kind := os.Getenv(serves); kind != "" {
+		log.Fatal(serve(kind))
 	}
 	manager.NewLogger(io.Discard, manager.LogText, 0) // before anything runs that would log
 	net.DefaultResolver = &net.Resolver{PreferGo: true, Dial: names.dial}

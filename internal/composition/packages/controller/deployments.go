@@ -88,6 +88,9 @@ func (d *Deployments) certificates(ctx context.Context, lease *watch.Lease, p *r
 		return server.renewal, err
 	}
 	client, err := d.Certificates.Ensure(ctx, lease, p.ClientSecret, clientLeaf(p.Revision), owner)
+	if err != nil {
+		return server.renewal, err
+	}
 	p.Certificates = server.digest[:16] + client.digest[:16]
 	if client.renewal.Before(server.renewal) {
 		return client.renewal, err
