@@ -39,6 +39,7 @@ type rbacFlags struct {
 	// instances are further namespaces with instances of a definition in a namespace.
 	instances []string
 	program   programFlags
+	packages  packageFlags
 }
 
 func newRBAC() *cobra.Command {
@@ -58,6 +59,8 @@ func newRBAC() *cobra.Command {
 			"Compositions, it prints a ClusterRole with the permissions that the controllers need\n" +
 			"for the composites, and for what the built-in functions compose. By its label, the\n" +
 			"cluster aggregates it to the controllers' own role.\n\n" +
+			"For a file with Providers, it reads their packages and prints what Crossplane would grant\n" +
+			"them: from these rules, choose those of packages.providerPermissions.\n\n" +
 			"With --controllers it prints what the controllers need in every cluster, before there\n" +
 			"is any definition. --serviceaccount or --user names the account of the controllers; for\n" +
 			"a definition it is otherwise read from the ClusterRoleBinding " + rbac.ControllersRole + ".\n\n" +
@@ -67,17 +70,21 @@ func newRBAC() *cobra.Command {
 		Example: "  espalier rbac --controllers --serviceaccount espalier-system:espalier-controllers | kubectl apply -f -\n" +
 			"  espalier rbac webapps | kubectl apply -f -\n" +
 			"  espalier rbac xdatabases.example.org | kubectl apply -f -\n" +
-			"  espalier rbac -f definition.yaml",
+			"  espalier rbac -f definition.yaml\n" +
+			"  espalier rbac -f provider.yaml --namespace espalier-system",
 		RunE: func(cmd *cobra.Command, args []string) error { return printRBAC(cmd, flags, args) },
 	}
 	flags.where.add(cmd)
-	cmd.Flags().StringVarP(&flags.namespace, "namespace", "n", "", "namespace of the definition, if it is a ResourceGroup")
+	cmd.Flags().StringVarP(&flags.namespace, "namespace", "n", "", "namespace of a ResourceGroup, or of what runs of packages")
 	cmd.Flags().StringVarP(&flags.file, "filename", "f", "", "file or directory with the definition, instead of the cluster; - for the standard input")
 	cmd.Flags().StringSliceVar(&flags.instances, "instance-namespace", nil, "another namespace with instances of a ResourceGroup; repeatable")
 	cmd.Flags().StringVar(&flags.account, "serviceaccount", "", "service account of the controllers: NAMESPACE:NAME")
 	cmd.Flags().StringVar(&flags.user, "user", "", "user of the controllers, if it is not a service account")
 	cmd.Flags().BoolVar(&flags.controllers, "controllers", false, "print what the controllers need in every cluster")
 	flags.program.add(cmd)
+	cmd.Flags().StringVar(&flags.packages.cacheDir, "cache-dir", "", "folder of the cache of packages; below the user's by default")
+	flags.packages.registry.add(cmd)
+	_ = cmd.MarkFlagDirname("cache-dir")
 	return cmd
 }
 
@@ -140,6 +147,16 @@ func (f rbacFlags) subjects() ([]rbacv1.Subject, error) {
 // definitionRoles returns the roles for a definition. It prints the kinds that are not served, and reads the subjects of the
 // controllers from the cluster unless they are given.
 func definitionRoles(cmd *cobra.Command, flags rbacFlags, controllers []rbacv1.Subject, args []string) ([]any, error) {
+	var files []*workspace.File
+	if flags.file != "" {
+		var err error
+		if files, err = readFiles(cmd, []string{flags.file}); err != nil {
+			return nil, err
+		}
+		if providers := providersIn(files); len(providers) > 0 {
+			return providerRoles(cmd, flags, providers)
+		}
+	}
 	config, err := flags.where.config()
 	if err != nil {
 		return nil, err
@@ -148,7 +165,7 @@ func definitionRoles(cmd *cobra.Command, flags rbacFlags, controllers []rbacv1.S
 	if err != nil {
 		return nil, err
 	}
-	d, composed, err := namedDefinition(cmd, flags, cluster, args)
+	d, composed, err := namedDefinition(cmd, flags, files, cluster, args)
 	if err != nil {
 		return nil, err
 	}
@@ -183,7 +200,7 @@ func definitionRoles(cmd *cobra.Command, flags rbacFlags, controllers []rbacv1.S
 }
 
 // namedDefinition returns the definition that the arguments name: of a graph, or with Compositions.
-func namedDefinition(cmd *cobra.Command, flags rbacFlags, cluster *reader.Cluster, args []string) (*v1alpha1.ResourceGraphDefinition, *composing, error) {
+func namedDefinition(cmd *cobra.Command, flags rbacFlags, files []*workspace.File, cluster *reader.Cluster, args []string) (*v1alpha1.ResourceGraphDefinition, *composing, error) {
 	if flags.file == "" {
 		d, err := definitionNamed(cmd.Context(), cluster, flags.namespace, args[0])
 		if flags.namespace == "" && (apierrors.IsNotFound(err) || meta.IsNoMatchError(err)) {
@@ -193,10 +210,6 @@ func namedDefinition(cmd *cobra.Command, flags rbacFlags, cluster *reader.Cluste
 			}
 		}
 		return d, nil, err
-	}
-	files, err := readFiles(cmd, []string{flags.file})
-	if err != nil {
-		return nil, nil, err
 	}
 	served := func(gvk schema.GroupVersionKind) (object.KindInfo, bool) {
 		return servedWithoutSchema(cluster.Kinds, gvk)

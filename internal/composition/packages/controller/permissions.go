@@ -85,22 +85,12 @@ func (r *Revisions) providerOf(o *unstructured.Unstructured, status map[string]a
 	return out
 }
 
-// hasCapability compares as Crossplane does: letters and digits, of any case.
 func hasCapability(status map[string]any, capability string) bool {
 	capabilities, _ := status["capabilities"].([]any)
 	return slices.ContainsFunc(capabilities, func(c any) bool {
 		text, _ := c.(string)
-		return simplified(text) == simplified(capability)
+		return permissions.IsCapability(text, capability)
 	})
-}
-
-func simplified(text string) string {
-	return strings.Map(func(r rune) rune {
-		if r >= 'a' && r <= 'z' || r >= '0' && r <= '9' {
-			return r
-		}
-		return -1
-	}, strings.ToLower(text))
 }
 
 // maxWithheld is how many permissions a message names.

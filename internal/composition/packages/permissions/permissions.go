@@ -149,3 +149,16 @@ func ResourceOf(kind, name string) (r rbac.Resource, ok bool) {
 	r.Name, r.Group, ok = strings.Cut(name, ".")
 	return r, ok
 }
+
+// IsCapability compares capabilities as Crossplane does: letters and digits, of any case.
+func IsCapability(text, capability string) bool {
+	simplified := func(text string) string {
+		return strings.Map(func(r rune) rune {
+			if r >= 'a' && r <= 'z' || r >= '0' && r <= '9' {
+				return r
+			}
+			return -1
+		}, strings.ToLower(text))
+	}
+	return simplified(text) == simplified(capability)
+}
