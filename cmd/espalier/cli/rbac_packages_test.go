@@ -27,7 +27,7 @@ func TestRolesOfAProvider(t *testing.T) {
 	must(t, "xpkg", "push", to, "-f", file, "--ca-bundle", p.ca)
 	p.file(t, "provider.yaml", "apiVersion: pkg.crossplane.io/v1\nkind: Provider\nmetadata: {name: s3}\nspec: {package: \""+to+"\"}\n")
 	args := []string{"rbac", "-f", p.path("provider.yaml"), "--ca-bundle", p.ca, "--cache-dir", p.path("cache")}
-	code, out, errs := call(t.Context(), append(args, "--namespace", "espalier-system")...)
+	code, out, errs := call(t.Context(), "rbac", "-f", p.path("provider.yaml"), "--namespace", "espalier-system", "--ca-bundle", p.ca, "--cache-dir", p.path("cache"))
 	if code != exitDone || !strings.Contains(errs, "uses the kinds of the other packages of aws too") {
 		t.Fatalf("exit code %d: %s", code, errs)
 	}
