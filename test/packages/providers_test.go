@@ -25,6 +25,7 @@ import (
 	"k8s.io/client-go/rest"
 
 	v1 "github.com/espalier-dev/espalier/api/pkg/v1"
+	"github.com/espalier-dev/espalier/api/v1alpha1"
 	"github.com/espalier-dev/espalier/internal/composition/packages/controller"
 	"github.com/espalier-dev/espalier/internal/kube/rbac"
 	functions "github.com/espalier-dev/espalier/internal/program/functions/packages"
@@ -44,17 +45,12 @@ var (
 	policyKind           = controller.PolicyKind
 )
 
-// asAccount returns a connection as a ServiceAccount of the namespace, which is created, with permissions and rules.
-func (w *world) asAccount(t *testing.T, name string, permissions []rbac.Permission, rules []rbacv1.PolicyRule) *rest.Config {
+// asAccount returns a connection as a ServiceAccount of the namespace, which is created, with permissions.
+func (w *world) asAccount(t *testing.T, name string, permissions []rbac.Permission) *rest.Config {
 	t.Helper()
 	w.Apply(t, fmt.Sprintf("{apiVersion: v1, kind: ServiceAccount, metadata: {name: %s, namespace: %s}}", name, w.namespace))
 	account := rbac.ServiceAccount(w.namespace, name)
-	full := w.namespace + "-" + name
-	objects := rbac.Grant{Name: full, Permissions: permissions, Subjects: []rbacv1.Subject{account}}.Objects()
-	objects = append(objects,
-		&rbacv1.ClusterRole{TypeMeta: metav1.TypeMeta{APIVersion: "rbac.authorization.k8s.io/v1", Kind: "ClusterRole"}, ObjectMeta: metav1.ObjectMeta{Name: full + "-rules"}, Rules: rules},
-		&rbacv1.ClusterRoleBinding{TypeMeta: metav1.TypeMeta{APIVersion: "rbac.authorization.k8s.io/v1", Kind: "ClusterRoleBinding"}, ObjectMeta: metav1.ObjectMeta{Name: full + "-rules"},
-			Subjects: []rbacv1.Subject{account}, RoleRef: rbacv1.RoleRef{APIGroup: rbacv1.GroupName, Kind: "ClusterRole", Name: full + "-rules"}})
+	objects := rbac.Grant{Name: w.namespace + "-" + name, Permissions: permissions, Subjects: []rbacv1.Subject{account}}.Objects()
 	for _, o := range objects {
 		content, err := runtime.DefaultUnstructuredConverter.ToUnstructured(o)
 		if err == nil {
@@ -88,7 +84,8 @@ func (w *world) needs(t *testing.T) []rbac.Permission {
 	if err != nil {
 		t.Fatal(err)
 	}
-	return all
+	key := rbac.Object{Name: v1alpha1.SigningKeySecret} // wherever the test before has created it
+	return append(append(all, key.Permissions("", "secrets", "get")...), rbac.PermissionsFor("", "secrets", "create")...)
 }
 
 func isServed(o *unstructured.Unstructured) error {
@@ -102,7 +99,7 @@ func TestAProviderMayDoWhatTheAdministratorAllows(t *testing.T) {
 	w := newWorld(t)
 	w.permissions = []rbacv1.PolicyRule{{APIGroups: []string{group}, Resources: []string{"*"}, Verbs: []string{"*"}}, {APIGroups: []string{""}, Resources: []string{"secrets"}, Verbs: []string{"get"}}}
 	w.push(t, "org/provider-allowed:v1.0.0", serving(t, "things."+group), w.meta("Provider", "provider-allowed"), customResource(group, "Thing"), admission(group))
-	w.start(t, w.asAccount(t, "controllers", w.needs(t), w.permissions))
+	w.start(t, w.asAccount(t, "controllers", w.needs(t)))
 	w.install(t, "Provider", "allowed", "org/provider-allowed:v1.0.0")
 	w.Await(t, providerKind, "", "allowed", suite.All(healthy, hasConditions("Healthy", "True", "its ServiceAccount lacks what packages.providerPermissions does not allow: create, delete")))
 	w.Apply(t, "{apiVersion: "+group+"/v1, kind: Thing, metadata: {name: thing}}")
@@ -159,6 +156,63 @@ func TestAProviderMayDoWhatTheAdministratorAllows(t *testing.T) {
 	w.AwaitGone(t, clusterRoleKind, "", "crossplane:provider:"+revision+":system")
 }
 
+// TestAFamilySharesItsKinds as long as its members are installed.
+func TestAFamilySharesItsKinds(t *testing.T) {
+	const group = "family.providers.example.org"
+	w := newWorld(t)
+	w.permissions = []rbacv1.PolicyRule{{APIGroups: []string{group}, Resources: []string{"*"}, Verbs: []string{"*"}}}
+	for name, kind := range map[string]string{"provider-family": "Config", "provider-member": "Thing"} {
+		meta := strings.Replace(w.meta("Provider", name), "{name: "+name+"}", "{name: "+name+", labels: {pkg.crossplane.io/provider-family: mine}}", 1)
+		w.push(t, "org/"+name+":v1.0.0", serving(t, "things."+group), meta, customResource(group, kind))
+	}
+	w.start(t, w.asAccount(t, "controllers", w.needs(t)))
+	w.install(t, "Provider", "member", "org/provider-member:v1.0.0")
+	w.Await(t, providerKind, "", "member", healthy)
+	role := "crossplane:provider:" + w.List(t, providerRevisionKind, "", "pkg.crossplane.io/package=member")[0].GetName() + ":system"
+	names := func(resource string, wanted bool) suite.Check {
+		return func(o *unstructured.Unstructured) error {
+			if o == nil || strings.Contains(testkit.JSON(o), `"`+resource+`"`) != wanted {
+				return fmt.Errorf("the role names %s: %t", resource, !wanted)
+			}
+			return nil
+		}
+	}
+	w.Await(t, clusterRoleKind, "", role, suite.All(names("things", true), names("configs", false)))
+	w.install(t, "Provider", "family", "org/provider-family:v1.0.0")
+	w.Await(t, clusterRoleKind, "", role, suite.All(names("things", true), names("configs", true)))
+	w.Await(t, providerKind, "", "family", healthy)
+	w.Delete(t, providerKind, "", "family")
+	w.Await(t, clusterRoleKind, "", role, suite.All(names("things", true), names("configs", false)))
+	w.Delete(t, providerKind, "", "member")
+}
+
+// TestAPackageChangesTheFormOfItsKinds: a newer version has ManagedResourceDefinitions, and a rollback has none again. The objects
+// stay.
+func TestAPackageChangesTheFormOfItsKinds(t *testing.T) {
+	const group = "form.providers.example.org"
+	w := newWorld(t)
+	w.push(t, "org/provider-form:v1.0.0", serving(t, "things."+group), w.meta("Provider", "provider-form"), customResource(group, "Thing"))
+	w.push(t, "org/provider-form:v2.0.0", serving(t, "things."+group), w.meta("Provider", "provider-form"), managedResource(group, "Thing"))
+	w.start(t, w.config)
+	w.install(t, "Provider", "form", "org/provider-form:v1.0.0")
+	w.Await(t, providerKind, "", "form", healthy)
+	w.Apply(t, "{apiVersion: "+group+"/v1, kind: Thing, metadata: {name: thing}}")
+	for _, step := range []struct{ version, owner string }{{"v2.0.0", "ManagedResourceDefinition"}, {"v1.0.0", "ProviderRevision"}, {"v2.0.0", "ManagedResourceDefinition"}} {
+		w.install(t, "Provider", "form", "org/provider-form:"+step.version)
+		w.Await(t, crdKind, "", "things."+group, func(o *unstructured.Unstructured) error {
+			if owner := metav1.GetControllerOf(o); owner == nil || owner.Kind != step.owner {
+				return fmt.Errorf("with %s, its controller is %v", step.version, owner)
+			}
+			return nil
+		})
+		w.Await(t, providerKind, "", "form", healthy)
+	}
+	if o := w.Get(t, schema.GroupVersionKind{Group: group, Version: "v1", Kind: "Thing"}, "", "thing"); o == nil {
+		t.Error("the object is gone")
+	}
+	w.Delete(t, providerKind, "", "form")
+}
+
 func listed(_ *unstructured.UnstructuredList, err error) error { return err }
 
 // roles returns the rules of the roles of a revision, and their resourceVersions.
@@ -187,10 +241,10 @@ func (w *world) roles(t *testing.T, revision string) (rules map[string][]string,
 func TestManagedResourcesAreActivated(t *testing.T) {
 	const group = "activated.providers.example.org"
 	w := newWorld(t)
-	w.permissions = []rbacv1.PolicyRule{{APIGroups: []string{"*"}, Resources: []string{"*"}, Verbs: []string{"*"}}}
+	w.permissions = []rbacv1.PolicyRule{{APIGroups: []string{group}, Resources: []string{"*"}, Verbs: []string{"*"}}}
 	w.push(t, "org/provider-activated:v1.0.0", serving(t, "things."+group), strings.Replace(w.meta("Provider", "provider-activated"), "[]", "[SafeStart]", 1),
 		managedResource(group, "Thing"), managedResource(group, "Gadget"), managedResource(group, "Widget"))
-	w.start(t, w.config)
+	w.start(t, w.asAccount(t, "controllers", w.needs(t)))
 	w.install(t, "Provider", "activated", "org/provider-activated:v1.0.0")
 	w.Await(t, providerKind, "", "activated", suite.All(suite.IsPresent, suite.HasCondition("Healthy", "True", "AwaitingActivation")))
 	w.Await(t, managedKind, "", "things."+group, suite.HasCondition("Established", "False", "InactiveManagedResource"))
@@ -233,7 +287,7 @@ func TestWebhooksOfAProviderAreTrusted(t *testing.T) {
 	const group = "webhooks.providers.example.org"
 	w := newWorld(t)
 	w.push(t, "org/provider-webhooks:v1.0.0", serving(t, "things."+group), w.meta("Provider", "provider-webhooks"), managedResource(group, "Thing"), admission(group))
-	w.start(t, w.config)
+	w.start(t, w.asAccount(t, "controllers", w.needs(t)))
 	w.install(t, "Provider", "webhooks", "org/provider-webhooks:v1.0.0")
 	w.Await(t, providerKind, "", "webhooks", suite.All(healthy, hasConditions("Healthy", "True", "no permissions are granted")))
 	w.Await(t, managedKind, "", "things."+group, suite.HasCondition("Established", "True", "")) // without safe-start, all are active

@@ -1,6 +1,10 @@
 package rbac
 
-import "slices"
+import (
+	"slices"
+
+	rbacv1 "k8s.io/api/rbac/v1"
+)
 
 var (
 	read    = []string{"get", "list", "watch"}
@@ -163,9 +167,9 @@ type ControllerOptions struct {
 	Certificates Object
 	// Packages is the namespace in which packages run; empty if none are installed.
 	Packages Object
-	// ProviderRoles reports that roles of providers are written. Their rules come on top: Kubernetes lets no account grant what it
-	// does not have.
-	ProviderRoles bool
+	// ProviderRules bound the roles of providers; none if none are written. The controllers need the same, because Kubernetes lets
+	// no account grant what it does not have.
+	ProviderRules []rbacv1.PolicyRule
 	// Managed are the kinds of the running providers.
 	Managed []Resource
 	// Catalogs: providers have kinds that are installed once they are activated.
@@ -217,8 +221,8 @@ func ControllerPermissions(p ControllerOptions) []Permission {
 	if p.Packages.Namespace != "" {
 		permissions = append(permissions, packagePermissions(p.Packages.Namespace)...)
 	}
-	if p.ProviderRoles {
-		permissions = append(permissions, providerRoles...)
+	if len(p.ProviderRules) > 0 {
+		permissions = append(append(permissions, providerRoles...), PermissionsIn(p.ProviderRules)...)
 	}
 	permissions = append(permissions, managed(p.Managed)...)
 	return normalize(append(permissions, p.More...))

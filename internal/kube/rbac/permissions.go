@@ -35,6 +35,18 @@ func PermissionsFor(group, resource string, verbs ...string) []Permission {
 	return out
 }
 
+// PermissionsIn returns the permissions that rules for all objects grant. A wildcard stays one.
+func PermissionsIn(rules []rbacv1.PolicyRule) (out []Permission) {
+	for _, r := range rules {
+		for _, group := range r.APIGroups {
+			for _, resource := range r.Resources {
+				out = append(out, PermissionsFor(group, resource, r.Verbs...)...)
+			}
+		}
+	}
+	return out
+}
+
 // String describes the permission: "list secrets", "get things.example.com named x".
 func (p Permission) String() string {
 	text := p.Verb + " " + p.resourceArgument()

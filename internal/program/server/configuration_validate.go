@@ -70,16 +70,29 @@ func (c ControllerConfiguration) Validate() (problems field.ErrorList) {
 		problems = append(problems, field.Forbidden(field.NewPath("packages").Child("enabled"),
 			"this installation works on a part of the cluster (watchNamespaces, watchLabelSelector), and packages are of all of it"))
 	}
+	return slices.Concat(problems, c.Packages.validate(field.NewPath("packages")), c.Webhook.validate(field.NewPath("webhook")), c.UI.validate(field.NewPath("ui")),
+		c.Functions.validate(field.NewPath("functions")), c.Tracing.validate(field.NewPath("tracing")))
+}
+
+func (c PackagesConfiguration) validate(path *field.Path) (problems field.ErrorList) {
 	for _, runtime := range []struct {
 		of    string
 		value PackageRuntime
-	}{{"provider", c.Packages.Runtime.Provider}, {"function", c.Packages.Runtime.Function}} {
+	}{{"provider", c.Runtime.Provider}, {"function", c.Runtime.Function}} {
 		if known := []PackageRuntime{DeploymentRuntime, ExternalRuntime}; !slices.Contains(known, runtime.value) {
-			problems = append(problems, field.NotSupported(field.NewPath("packages", "runtime", runtime.of), runtime.value, known))
+			problems = append(problems, field.NotSupported(path.Child("runtime", runtime.of), runtime.value, known))
 		}
 	}
-	return slices.Concat(problems, c.Webhook.validate(field.NewPath("webhook")), c.UI.validate(field.NewPath("ui")),
-		c.Functions.validate(field.NewPath("functions")), c.Tracing.validate(field.NewPath("tracing")))
+	for i, rule := range c.ProviderPermissions {
+		at := path.Child("providerPermissions").Index(i)
+		if len(rule.APIGroups) == 0 || len(rule.Resources) == 0 || len(rule.Verbs) == 0 {
+			problems = append(problems, field.Required(at, "apiGroups, resources and verbs"))
+		}
+		if len(rule.ResourceNames) > 0 || len(rule.NonResourceURLs) > 0 {
+			problems = append(problems, field.Forbidden(at, "a rule has no resourceNames and nonResourceURLs: providers need all objects of a kind"))
+		}
+	}
+	return problems
 }
 
 func (c WebhookConfiguration) validate(path *field.Path) (problems field.ErrorList) {

@@ -29,7 +29,7 @@ func Needs(o ManagerOptions) ([]rbac.Permission, error) {
 		Certificates:  rbac.Object{Namespace: o.Functions.CertificatesSecret.Namespace, Name: o.Functions.CertificatesSecret.Name},
 	}
 	if o.Packages != nil && p.Compositions {
-		p.Packages, p.ProviderRoles = rbac.Object{Namespace: o.Packages.Namespace}, len(o.Packages.ProviderPermissions) > 0
+		p.Packages, p.ProviderRules = rbac.Object{Namespace: o.Packages.Namespace}, o.Packages.ProviderPermissions
 	}
 	p.SigningKey = rbac.Object{Namespace: cmp.Or(o.LeaderElectionNamespace, DefaultSigningKeyNamespace), Name: v1alpha1.SigningKeySecret}
 	if o.LeaderElection {

@@ -171,10 +171,10 @@ func (c Config) live(lease *watch.Lease, kind schema.GroupVersionKind, name stri
 	return nil, false, nil
 }
 
-// isReplaceable reports whether a controller is a revision of the same source, or is gone.
+// isReplaceable reports whether a controller is a revision of the same source, or a definition of the same package, or is gone.
 func (r *Revisions) isReplaceable(ctx context.Context, s *revisionState, owner metav1.OwnerReference) bool {
 	kind := schema.FromAPIVersionAndKind(owner.APIVersion, owner.Kind)
-	if kind.Group != v1.GroupVersion.Group {
+	if kind.Group != v1.GroupVersion.Group && kind != ManagedKind {
 		return false
 	}
 	o, err := r.Cluster.Get(ctx, kind, "", owner.Name)
@@ -183,6 +183,9 @@ func (r *Revisions) isReplaceable(ctx context.Context, s *revisionState, owner m
 	}
 	if err != nil {
 		return false
+	}
+	if kind == ManagedKind {
+		return slices.ContainsFunc(o.GetOwnerReferences(), func(of metav1.OwnerReference) bool { return of.UID == s.pkg.GetUID() })
 	}
 	theirs, err := parseReference(stringAt(o.Object, "spec", "image"))
 	ours, ourErr := parseReference(s.revision.Spec.Image)

@@ -15,6 +15,7 @@ import (
 	"github.com/espalier-dev/espalier/api/v1alpha1"
 	"github.com/espalier-dev/espalier/internal/composition/packages/establish"
 	"github.com/espalier-dev/espalier/internal/condition"
+	"github.com/espalier-dev/espalier/internal/kube"
 	"github.com/espalier-dev/espalier/internal/kube/crd"
 	"github.com/espalier-dev/espalier/internal/kube/watch"
 	"github.com/espalier-dev/espalier/internal/kube/writer"
@@ -83,7 +84,7 @@ func (r *Managed) install(ctx context.Context, o *unstructured.Unstructured) err
 	if owner := metav1.GetControllerOfNoCopy(o); owner != nil {
 		f.Package = establish.Owner{APIVersion: owner.APIVersion, Kind: owner.Kind, Name: owner.Name, UID: owner.UID}
 	}
-	f.Replaceable = func(owner metav1.OwnerReference) bool { return r.isOfPackage(ctx, owner, f.Package) }
+	f.Replaceable = func(owner metav1.OwnerReference) bool { return r.isReplaceable(ctx, owner, f.Package) }
 	plan := establish.Compute(f)
 	if len(plan.Refusals) > 0 {
 		return &problem{text: "cannot install its CustomResourceDefinition: " + strings.Join(plan.Refusals, "; ")}
@@ -91,24 +92,24 @@ func (r *Managed) install(ctx context.Context, o *unstructured.Unstructured) err
 	return r.write(ctx, r.Cluster, plan)
 }
 
-// isOfPackage reports whether an owner is a revision of the same package: an older version had the CustomResourceDefinition itself.
-func (r *Managed) isOfPackage(ctx context.Context, owner metav1.OwnerReference, revision establish.Owner) bool {
-	if owner.UID == revision.UID {
+// isReplaceable reports whether an owner is an older revision of the package of a definition: it had the CustomResourceDefinition
+// itself. A newer one may have it again, after a rollback.
+func (r *Managed) isReplaceable(ctx context.Context, owner metav1.OwnerReference, revision establish.Owner) bool {
+	kind := RevisionKind(v1.GroupVersion.WithKind(v1.ProviderKind))
+	if owner.UID == revision.UID || schema.FromAPIVersionAndKind(owner.APIVersion, owner.Kind) != kind {
+		return owner.UID == revision.UID
+	}
+	older, err := r.Cluster.Get(ctx, kind, "", owner.Name)
+	if kube.IsObjectNotFound(err, owner.Name) {
 		return true
 	}
-	labels := map[string]string{}
-	for _, one := range []establish.Owner{revision, {APIVersion: owner.APIVersion, Kind: owner.Kind, Name: owner.Name, UID: owner.UID}} {
-		kind := schema.FromAPIVersionAndKind(one.APIVersion, one.Kind)
-		if kind.GroupKind() != RevisionKind(v1.GroupVersion.WithKind(v1.ProviderKind)).GroupKind() {
-			return false
-		}
-		o, err := r.Cluster.Get(ctx, kind, "", one.Name)
-		if err != nil || o.GetUID() != one.UID {
-			return false
-		}
-		labels[o.GetLabels()[v1.PackageLabel]] = one.Name
+	current, currentErr := r.Cluster.Get(ctx, kind, "", revision.Name)
+	if err != nil || currentErr != nil || older.GetLabels()[v1.PackageLabel] != current.GetLabels()[v1.PackageLabel] {
+		return false
 	}
-	return len(labels) == 1
+	before, _, _ := unstructured.NestedInt64(older.Object, "spec", "revision")
+	now, _, _ := unstructured.NestedInt64(current.Object, "spec", "revision")
+	return before < now
 }
 
 // definitionOf is the CustomResourceDefinition of a definition, with its labels and annotations.

@@ -45,7 +45,10 @@ func (w Webhooks) Complete(o *unstructured.Unstructured) (*unstructured.Unstruct
 			return nil, fmt.Errorf("%s: %w", describe(o), err)
 		}
 		for i := range hooks {
-			hook, _ := hooks[i].(map[string]any)
+			hook, ok := hooks[i].(map[string]any)
+			if !ok {
+				return nil, fmt.Errorf("%s: webhook %d is no object", describe(o), i+1)
+			}
 			if err := w.connect(hook, "clientConfig"); err != nil {
 				return nil, fmt.Errorf("%s: webhook %d: %w", describe(o), i+1, err)
 			}

@@ -57,3 +57,15 @@ func TestWebhooksOfAPackage(t *testing.T) {
 		})
 	}
 }
+
+func TestAMalformedWebhookIsRefused(t *testing.T) {
+	for name, text := range map[string]string{
+		"no object":        "{kind: MutatingWebhookConfiguration, webhooks: [null]}",
+		"no list":          "{kind: MutatingWebhookConfiguration, webhooks: text}",
+		"a client as text": "{kind: ManagedResourceDefinition, spec: {conversion: {strategy: Webhook, webhook: text}}}",
+	} {
+		if o, err := (establish.Webhooks{}).Complete(parse(t, text)); err == nil {
+			t.Errorf("%s: got %v", name, o.Object)
+		}
+	}
+}
