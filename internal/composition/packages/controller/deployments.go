@@ -87,7 +87,8 @@ func (d *Deployments) certificates(ctx context.Context, lease *watch.Lease, p *r
 		p.Certificates = server.digest
 		return server.renewal, err
 	}
-	client, err := d.Certificates.Ensure(ctx, lease, p.ClientSecret, clientLeaf(p.Revision), owner)
+	// The name is not the revision's, as Crossplane's: during an upgrade, two revisions have the Secret.
+	client, err := d.Certificates.Ensure(ctx, lease, p.ClientSecret, clientLeaf(p.Package), owner)
 	if err != nil {
 		return server.renewal, err
 	}
