@@ -99,7 +99,9 @@ func (f packageFlags) revision(cmd *cobra.Command, provider *unstructured.Unstru
 	if err := xpkg.Errors(problems, false); err != nil {
 		return r, err
 	}
-	r = permissions.Revision{Name: revision.Name(provider.GetName(), fetched.Digest.String()), Source: reference.Source, Family: pkg.Meta.Metadata.Labels[permissions.FamilyLabel]}
+	r = permissions.Revision{
+		Name: revision.Name(provider.GetName(), fetched.Digest.String()), Source: reference.Source, Family: pkg.Meta.Metadata.Labels[permissions.FamilyLabel],
+	}
 	for _, o := range pkg.Objects {
 		if kind, ok := permissions.ResourceOf(o.GetKind(), o.GetName()); ok && pkg.Installs(o.GroupVersionKind()) {
 			r.Kinds = append(r.Kinds, kind)

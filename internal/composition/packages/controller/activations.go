@@ -56,7 +56,8 @@ func (r *Activations) Reconcile(ctx context.Context, key object.Key) reconcile.R
 	composed := r.Definitions.Read(lease) // what cannot be read activates nothing
 	plan, byName := planActivation(policies, managed, composed.Kinds)
 	for _, name := range plan.Activate {
-		if _, err := r.Cluster.Patch(ctx, byName[name], map[string]any{"spec": map[string]any{"state": string(apiextensions.ManagedResourceActive)}}, Manager); err != nil {
+		change := map[string]any{"spec": map[string]any{"state": string(apiextensions.ManagedResourceActive)}}
+		if _, err := r.Cluster.Patch(ctx, byName[name], change, Manager); err != nil {
 			return serving.ResultOf(err)
 		}
 	}

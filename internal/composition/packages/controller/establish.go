@@ -73,7 +73,8 @@ func (r *Revisions) objects(ctx context.Context, s *revisionState) (out []*unstr
 		}
 		if establish.HasWebhooks(o) {
 			if other, exists := configurations[o.GetKind()]; establish.IsConfiguration(o) && exists {
-				return nil, &problem{reason: "SyncPackage", text: fmt.Sprintf("it contains %s %s and %s, which would have one name: put all webhooks into one of them", o.GetKind(), other, o.GetName())}
+				return nil, &problem{reason: "SyncPackage", text: fmt.Sprintf("it contains %s %s and %s, which would have one name: put all webhooks into one of them",
+					o.GetKind(), other, o.GetName())}
 			}
 			configurations[o.GetKind()] = o.GetName()
 			webhooks, err := r.webhooks(ctx, s)

@@ -45,7 +45,8 @@ func (r *Managed) Reconcile(ctx context.Context, key object.Key) reconcile.Resul
 	case raw.GetDeletionTimestamp() != nil:
 		established.Reason = apiextensions.ReasonTerminating
 	case !isActive(raw):
-		established.Reason, established.Message = apiextensions.ReasonInactive, "a ManagedResourceActivationPolicy activates it, or the first definition that composes the kind"
+		established.Reason = apiextensions.ReasonInactive
+		established.Message = "a ManagedResourceActivationPolicy activates it, or the first definition that composes the kind"
 	default:
 		err = r.install(ctx, raw)
 		established = r.established(raw.GetName(), err)
@@ -58,7 +59,8 @@ func (r *Managed) Reconcile(ctx context.Context, key object.Key) reconcile.Resul
 }
 
 func (r *Managed) established(name string, err error) v1alpha1.Condition {
-	c := v1alpha1.Condition{Type: apiextensions.TypeEstablished, Status: condition.Unknown, Reason: apiextensions.ReasonPending, Message: "waiting for the API server to serve the kind"}
+	c := v1alpha1.Condition{Type: apiextensions.TypeEstablished, Status: condition.Unknown, Reason: apiextensions.ReasonPending,
+		Message: "waiting for the API server to serve the kind"}
 	found, exists := r.CRDs.Named(name)
 	switch {
 	case err != nil:

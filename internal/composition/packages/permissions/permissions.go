@@ -76,7 +76,9 @@ func Compute(r Revision, others []Revision, account *rbacv1.Subject, bound []rba
 	}
 	on, prefix := "true", "crossplane:provider:"+r.Name+":"
 	g.Roles = []*rbacv1.ClusterRole{
-		r.role(prefix+"aggregate-to-edit", map[string]string{labels + "aggregate-to-crossplane": on, labels + "aggregate-to-admin": on, labels + "aggregate-to-edit": on}, edit, bound),
+		r.role(prefix+"aggregate-to-edit", map[string]string{
+			labels + "aggregate-to-crossplane": on, labels + "aggregate-to-admin": on, labels + "aggregate-to-edit": on,
+		}, edit, bound),
 		r.role(prefix+"aggregate-to-view", map[string]string{labels + "aggregate-to-view": on}, view, bound),
 		r.role(prefix+"system", map[string]string{labels + "system": r.Name}, requested, bound),
 	}
@@ -104,7 +106,9 @@ func needs(r Revision, others []Revision) (out []rbac.Permission) {
 		out = append(out, rbac.PermissionsFor(k.Group, k.Name+"/status", "get", "patch", "update")...)
 		out = append(out, rbac.PermissionsFor(k.Group, k.Name+"/finalizers", "update")...)
 	}
-	for _, k := range []rbac.Resource{{Name: "secrets"}, {Name: "configmaps"}, {Name: "events"}, {Group: "events.k8s.io", Name: "events"}, {Group: "coordination.k8s.io", Name: "leases"}} {
+	for _, k := range []rbac.Resource{
+		{Name: "secrets"}, {Name: "configmaps"}, {Name: "events"}, {Group: "events.k8s.io", Name: "events"}, {Group: "coordination.k8s.io", Name: "leases"},
+	} {
 		out = append(out, rbac.PermissionsFor(k.Group, k.Name, all...)...)
 	}
 	if r.SafeStart {
@@ -135,7 +139,10 @@ func (r Revision) role(name string, labels map[string]string, wanted []rbac.Perm
 func (r Revision) metadata(name string, labels map[string]string) metav1.ObjectMeta {
 	m := metav1.ObjectMeta{Name: name, Labels: labels}
 	if r.UID != "" {
-		m.OwnerReferences = []metav1.OwnerReference{{APIVersion: v1.GroupVersion.String(), Kind: v1.ProviderRevisionKind, Name: r.Name, UID: r.UID, Controller: new(true), BlockOwnerDeletion: new(true)}}
+		m.OwnerReferences = []metav1.OwnerReference{{
+			APIVersion: v1.GroupVersion.String(), Kind: v1.ProviderRevisionKind, Name: r.Name, UID: r.UID,
+			Controller: new(true), BlockOwnerDeletion: new(true),
+		}}
 	}
 	return m
 }

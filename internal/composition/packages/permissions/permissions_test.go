@@ -49,7 +49,7 @@ func TestWhatIsGranted(t *testing.T) {
 	}{
 		"without kinds": {"it may be installed in a moment", permissions.Revision{Name: "s3-1"}, nil, permissions.Unbounded, nil, nil},
 		"everything": {"the administrator has said so", member, nil, permissions.Unbounded,
-			append(append([]string{": configmaps events secrets: " + every, support[0], support[1]}), ofKind("s3.example.org/buckets")...), nil},
+			append([]string{": configmaps events secrets: " + every, support[0], support[1]}, ofKind("s3.example.org/buckets")...), nil},
 		"its kinds alone": {"Secrets are granted only if a rule says so", member, nil, []rbacv1.PolicyRule{rule("s3.example.org", "*", "*")},
 			ofKind("s3.example.org/buckets"),
 			[]string{"configmaps", "events", "secrets", "leases.coordination.k8s.io", "events.events.k8s.io"}},
