@@ -272,7 +272,17 @@ func TestTheRenderedRolesAreThoseOfTheProgram(t *testing.T) {
 		"Compositions":      {[]string{"controllers.dialects={composition}"}, options(func(o *server.ManagerOptions) { o.Dialects = []server.Dialect{server.Composition} })},
 		"The page":          {[]string{"ui.enabled=true"}, options(func(*server.ManagerOptions) {})}, // viewers read with their own permissions
 		"Open metrics":      {[]string{"metrics.secure=false"}, options(func(o *server.ManagerOptions) { o.MetricsSecure = false })},
-		"After Crossplane":  {[]string{"webhook.replaceCrossplane=true"}, options(func(o *server.ManagerOptions) { o.ReplaceCrossplaneWebhook = true })},
+		"Packages":          {[]string{"controllers.packages.enabled=true"}, options(func(o *server.ManagerOptions) { o.Packages = &server.PackageOptions{Namespace: namespace} })},
+		"Providers": {
+			[]string{
+				"controllers.packages.enabled=true", "controllers.packages.providers.permissions[0].apiGroups={example.org}",
+				"controllers.packages.providers.permissions[0].resources={*}", "controllers.packages.providers.permissions[0].verbs={get,list}",
+			},
+			options(func(o *server.ManagerOptions) {
+				o.Packages = &server.PackageOptions{Namespace: namespace, ProviderPermissions: []rbacv1.PolicyRule{{APIGroups: []string{"example.org"}, Resources: []string{"*"}, Verbs: []string{"get", "list"}}}}
+			}),
+		},
+		"After Crossplane": {[]string{"webhook.replaceCrossplane=true"}, options(func(o *server.ManagerOptions) { o.ReplaceCrossplaneWebhook = true })},
 	}
 	for name, tc := range cases {
 		t.Run(name, func(t *testing.T) {
@@ -282,7 +292,7 @@ func TestTheRenderedRolesAreThoseOfTheProgram(t *testing.T) {
 			}
 			var got []rbac.Permission
 			for _, o := range render(t, tc.settings...) {
-				if o.GetName() == "espalier-controllers" && (o.GetKind() == "ClusterRole" || o.GetKind() == "Role") {
+				if (o.GetName() == "espalier-controllers" || o.GetName() == "espalier-provider-permissions") && (o.GetKind() == "ClusterRole" || o.GetKind() == "Role") {
 					got = append(got, permissionsOf(t, o)...)
 				}
 			}
