@@ -59,6 +59,8 @@ const (
 	// CapabilityComposition is the capability of a function that compositions can call. A package that names no capabilities
 	// has it.
 	CapabilityComposition = "composition"
+	// CapabilityOperation is the capability of a function that operations can call.
+	CapabilityOperation = "operation"
 	// CapabilitySafeStart is the capability of a provider that starts without its kinds, and begins to serve each one when it is
 	// activated.
 	CapabilitySafeStart = "safe-start"
