@@ -38,6 +38,7 @@ require (
 	github.com/Masterminds/sprig/v3 v3.3.0
 	github.com/go-json-experiment/json v1.27.2
 	github.com/google/go-containerregistry v0.22.1
+	github.com/robfig/cron/v3 v3.0.1
 )
 
 require (
