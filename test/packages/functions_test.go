@@ -47,6 +47,8 @@ type world struct {
 	// permissions bound those of providers, and external are the kinds whose programs run elsewhere.
 	permissions []rbacv1.PolicyRule
 	external    []string
+	// operations are how operations are run; nil for none.
+	operations *server.OperationOptions
 	// ahead is by how much the clock of the controllers is ahead.
 	ahead atomic.Int64
 }
@@ -80,7 +82,7 @@ func (w *world) start(t *testing.T, config *rest.Config) *suite.Controllers {
 func (w *world) begin(t *testing.T, config *rest.Config) *suite.Controllers {
 	t.Helper()
 	return suite.Start(t, server.Options{
-		Config: config, Packages: &server.PackageOptions{Namespace: w.namespace, CacheDir: w.cache, ProviderPermissions: w.permissions, External: w.external},
+		Config: config, Packages: &server.PackageOptions{Namespace: w.namespace, CacheDir: w.cache, ProviderPermissions: w.permissions, External: w.external}, Operations: w.operations,
 		Now: func() time.Time { return time.Now().Add(time.Duration(w.ahead.Load())) }, Log: testr.NewWithOptions(t, testr.Options{}),
 		SigningKeyNamespace: w.namespace,
 	})

@@ -20,6 +20,13 @@
 {{- $_ := set $packages "cacheDir" "/cache/packages" -}}
 {{- with $controllers.packages.providers.permissions -}}{{- $_ := set $packages "providerPermissions" . -}}{{- end -}}
 {{- end -}}
+{{- $operations := dict "enabled" $controllers.operations.enabled -}}
+{{- with $controllers.operations.serviceAccount -}}
+{{- if .name -}}
+{{- $namespace := required "controllers.operations.serviceAccount.namespace is required" .namespace -}}
+{{- $_ := set $operations "serviceAccount" (printf "%s/%s" $namespace .name) -}}
+{{- end -}}
+{{- end -}}
 {{- $ui := dict -}}
 {{- if and .Values.ui.enabled .Values.ui.certificateSecret -}}{{- $_ := set $ui "certPath" "/certificates/ui" -}}{{- end -}}
 {{- $metrics := dict -}}
@@ -30,7 +37,7 @@
 {{- $file := dict "apiVersion" "config.espalier.dev/v1alpha1" "kind" "ControllerConfiguration"
       "requestsInFlight" $controllers.requestsInFlight "poll" $controllers.poll "resourceGroups" $groups "admissionPolicies" false
       "usages" $controllers.usages "moreColumns" $controllers.moreColumns "leaderElection" (dict "leaseDuration" $controllers.leaseDuration)
-      "webhook" $webhook "functions" $functions "packages" $packages "ui" $ui "metrics" $metrics "tracing" $tracing -}}
+      "webhook" $webhook "functions" $functions "packages" $packages "operations" $operations "ui" $ui "metrics" $metrics "tracing" $tracing -}}
 {{- mergeOverwrite $file (deepCopy $controllers.configuration) | toYaml -}}
 {{- end -}}
 

@@ -73,6 +73,7 @@ app.kubernetes.io/component: {{ index . 1 }}
 {{- $parts = append $parts "packages" -}}
 {{- if .Values.controllers.packages.providers.permissions -}}{{- $parts = append $parts "packageProviders" -}}{{- end -}}
 {{- end -}}
+{{- if .Values.controllers.operations.enabled -}}{{- $parts = append $parts "operations" -}}{{- end -}}
 {{- toJson $parts -}}
 {{- end -}}
 

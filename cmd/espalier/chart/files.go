@@ -90,7 +90,7 @@ func permissions() (map[string]grants, error) {
 		}
 		out[part] = rules(beside(needs, graph))
 	}
-	// Packages need the dialect of compositions, whose permissions the chart has already.
+	// Packages and operations need the dialect of compositions, whose permissions the chart has already.
 	packages, err := with(minimal, func(o *server.ManagerOptions) {
 		o.Dialects, o.Packages = []server.Dialect{server.Composition}, &server.PackageOptions{Namespace: namespace}
 	})
@@ -105,6 +105,13 @@ func permissions() (map[string]grants, error) {
 		return nil, err
 	}
 	out["packageProviders"] = rules(beside(granting, packages))
+	operations, err := with(minimal, func(o *server.ManagerOptions) {
+		o.Dialects, o.Operations = []server.Dialect{server.Composition}, &server.OperationOptions{Namespace: namespace}
+	})
+	if err != nil {
+		return nil, err
+	}
+	out["operations"] = rules(beside(operations, composition))
 	mounted, err := with(minimal, func(o *server.ManagerOptions) { o.Webhook = &webhook.Options{Store: webhook.Mounted("")} })
 	if err != nil {
 		return nil, err

@@ -23,6 +23,21 @@ type secretValues struct {
 	overflow bool
 }
 
+// Secrets are the values of the Secrets that a pipeline was given, for others who run one.
+type Secrets struct{ values secretValues }
+
+// AddObject adds the data of a Secret. Other objects have none.
+func (s *Secrets) AddObject(o *unstructured.Unstructured) { s.values.addObject(o) }
+
+// Redact returns a text without the values.
+func (s *Secrets) Redact(text string) string { return s.values.redact(text) }
+
+// AreIn reports whether a JSON value has one of them.
+func (s *Secrets) AreIn(value any) bool {
+	found, inKeys := s.values.search().areIn(value)
+	return found || inKeys
+}
+
 const (
 	// minSecretValue is the length, in bytes, of the shortest value that is searched for: shorter
 	// ones, such as a port, are parts of too many other texts.

@@ -21,18 +21,11 @@ var secretKind = corev1.SchemeGroupVersion.WithKind("Secret")
 func (s *compositeState) pipelineSteps(revision *v1.CompositionRevision) ([]pipeline.Step, plan.Problem) {
 	steps := make([]pipeline.Step, 0, len(revision.Spec.Pipeline))
 	for _, p := range revision.Spec.Pipeline {
-		step := pipeline.Step{
-			Name: p.Step, Function: p.FunctionRef.Name,
-			Requirements: stepRequirements(p.Requirements), LastRequirements: s.memory.required[p.Step],
-			UnsettledRuns: s.memory.pending.unsettledRuns(p.Step),
+		step, err := NewStep(p)
+		if err != nil {
+			return nil, stepProblem(p.Step, err.Error())
 		}
-		if p.Input != nil && len(p.Input.Raw) > 0 {
-			input, err := structs.FromJSON(p.Input.Raw)
-			if err != nil {
-				return nil, stepProblem(p.Step, fmt.Sprintf("cannot read its input: %v", err))
-			}
-			step.Input = input
-		}
+		step.LastRequirements, step.UnsettledRuns = s.memory.required[p.Step], s.memory.pending.unsettledRuns(p.Step)
 		var problem plan.Problem
 		if step.Credentials, problem = s.credentials(p); problem.Reason != "" {
 			return nil, problem
@@ -40,6 +33,19 @@ func (s *compositeState) pipelineSteps(revision *v1.CompositionRevision) ([]pipe
 		steps = append(steps, step)
 	}
 	return steps, plan.Problem{}
+}
+
+// NewStep returns a step without credentials.
+func NewStep(p v1.PipelineStep) (pipeline.Step, error) {
+	step := pipeline.Step{Name: p.Step, Function: p.FunctionRef.Name, Requirements: stepRequirements(p.Requirements)}
+	if p.Input == nil || len(p.Input.Raw) == 0 {
+		return step, nil
+	}
+	var err error
+	if step.Input, err = structs.FromJSON(p.Input.Raw); err != nil {
+		return step, fmt.Errorf("cannot read its input: %w", err)
+	}
+	return step, nil
 }
 
 func stepProblem(step, what string) plan.Problem {

@@ -128,6 +128,9 @@ func packagePermissions(namespace string) []Permission {
 	for _, resource := range []string{"validatingwebhookconfigurations", "mutatingwebhookconfigurations"} {
 		out = append(out, PermissionsFor("admissionregistration.k8s.io", resource, "create", "get", "list", "patch", "watch")...)
 	}
+	for _, resource := range []string{"operations", "cronoperations", "watchoperations"} {
+		out = append(out, PermissionsFor("ops.crossplane.io", resource, "create", "get", "list", "patch", "watch")...)
+	}
 	in := Object{Namespace: namespace}
 	return slices.Concat(out,
 		in.Permissions("", "secrets", "create", "get", "list", "patch", "update", "watch"),
@@ -136,6 +139,19 @@ func packagePermissions(namespace string) []Permission {
 		in.Permissions("apps", "deployments", manage...),
 		in.Permissions("coordination.k8s.io", "leases", "get"), // whether Crossplane runs
 	)
+}
+
+// operationPermissions are what running operations needs: their kinds. What they read and write is read and written as their service
+// accounts.
+func operationPermissions(namespace string) []Permission {
+	const group = "ops.crossplane.io"
+	out := PermissionsFor(group, "operations", "create", "delete")
+	for _, resource := range []string{"operations", "cronoperations", "watchoperations"} {
+		out = append(out, PermissionsFor(group, resource, change...)...)
+		out = append(out, PermissionsFor(group, resource+"/status", "update")...)
+		out = append(out, PermissionsFor(group, resource+"/finalizers", "update")...)
+	}
+	return append(out, Object{Namespace: namespace}.Permissions("coordination.k8s.io", "leases", "get")...) // whether Crossplane runs
 }
 
 // Object names one object. Namespace is empty for cluster-scoped objects.
@@ -170,6 +186,8 @@ type ControllerOptions struct {
 	// ProviderRules bound the roles of providers; none if none are written. The controllers need the same, because Kubernetes lets
 	// no account grant what it does not have.
 	ProviderRules []rbacv1.PolicyRule
+	// Operations is the namespace with the lease of a Crossplane; empty if no operations are run.
+	Operations Object
 	// Managed are the kinds of the running providers.
 	Managed []Resource
 	// Catalogs: providers have kinds that are installed once they are activated.
@@ -223,6 +241,9 @@ func ControllerPermissions(p ControllerOptions) []Permission {
 	}
 	if len(p.ProviderRules) > 0 {
 		permissions = append(append(permissions, providerRoles...), PermissionsIn(p.ProviderRules)...)
+	}
+	if p.Operations.Namespace != "" {
+		permissions = append(permissions, operationPermissions(p.Operations.Namespace)...)
 	}
 	permissions = append(permissions, managed(p.Managed)...)
 	return normalize(append(permissions, p.More...))

@@ -65,7 +65,7 @@ func (c *collector) note(text string) {
 
 // ownGroups are the API groups of definitions, of their instances' records, and of functions and usages.
 // Groups that end in ownSuffix are those of providers.
-var ownGroups = []string{"kro.run", "internal.kro.run", "espalier.dev", "apiextensions.crossplane.io", "pkg.crossplane.io", "protection.crossplane.io"}
+var ownGroups = []string{"kro.run", "internal.kro.run", "espalier.dev", "apiextensions.crossplane.io", "ops.crossplane.io", "pkg.crossplane.io", "protection.crossplane.io"}
 
 const ownSuffix = ".espalier.dev"
 

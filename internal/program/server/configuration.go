@@ -43,6 +43,7 @@ type ControllerConfiguration struct {
 	UI                 UIConfiguration         `json:"ui"`
 	Functions          FunctionsConfiguration  `json:"functions"`
 	Packages           PackagesConfiguration   `json:"packages"`
+	Operations         OperationsConfiguration `json:"operations"`
 	AWS                AWSConfiguration        `json:"aws"`
 	PostgreSQL         PostgreSQLConfiguration `json:"postgresql"`
 	Tracing            TracingConfiguration    `json:"tracing"`
@@ -181,6 +182,13 @@ const (
 	ExternalRuntime PackageRuntime = "External"
 )
 
+// OperationsConfiguration is whether and how operations are run.
+type OperationsConfiguration struct {
+	Enabled bool `json:"enabled"`
+	// ServiceAccount is the account, as namespace/name, of operations that name none.
+	ServiceAccount string `json:"serviceAccount"`
+}
+
 // AWSConfiguration is whether and how the provider of AWS runs in the process of the controllers.
 type AWSConfiguration struct {
 	Enabled            bool   `json:"enabled"`
@@ -240,7 +248,7 @@ func (c ControllerConfiguration) ManagerOptions() (ManagerOptions, error) {
 			LeaderElection: c.LeaderElection.Enabled, LeaderElectionNamespace: c.LeaderElection.Namespace,
 			LeaseDuration: c.LeaderElection.LeaseDuration.Duration, Shard: selected,
 		},
-		Settings: c.Settings, Packages: c.packageOptions(), Webhook: c.webhookOptions(), ReplaceCrossplaneWebhook: c.Webhook.ReplaceCrossplane, Functions: c.Functions.options(),
+		Settings: c.Settings, Packages: c.packageOptions(), Operations: c.operationOptions(), Webhook: c.webhookOptions(), ReplaceCrossplaneWebhook: c.Webhook.ReplaceCrossplane, Functions: c.Functions.options(),
 	}, err
 }
 

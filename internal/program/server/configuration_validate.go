@@ -66,9 +66,16 @@ func (c ControllerConfiguration) Validate() (problems field.ErrorList) {
 	if _, err := shard.Parse(nil, c.WatchLabelSelector); err != nil {
 		check("watchLabelSelector", c.WatchLabelSelector, false, err.Error())
 	}
-	if c.Packages.Enabled && (len(c.WatchNamespaces) > 0 || c.WatchLabelSelector != "") {
-		problems = append(problems, field.Forbidden(field.NewPath("packages").Child("enabled"),
-			"this installation works on a part of the cluster (watchNamespaces, watchLabelSelector), and packages are of all of it"))
+	enabled := map[string]bool{"packages": c.Packages.Enabled, "operations": c.Operations.Enabled}
+	for _, part := range []string{"packages", "operations"} {
+		if enabled[part] && (len(c.WatchNamespaces) > 0 || c.WatchLabelSelector != "") {
+			problems = append(problems, field.Forbidden(field.NewPath(part).Child("enabled"),
+				"this installation works on a part of the cluster (watchNamespaces, watchLabelSelector), and "+part+" are of all of it"))
+		}
+	}
+	if a := c.Operations.ServiceAccount; a != "" {
+		namespace, name, _ := strings.Cut(a, "/")
+		check("operations.serviceAccount", a, namespace != "" && name != "", "must be namespace/name")
 	}
 	return slices.Concat(problems, c.Packages.validate(field.NewPath("packages")), c.Webhook.validate(field.NewPath("webhook")), c.UI.validate(field.NewPath("ui")),
 		c.Functions.validate(field.NewPath("functions")), c.Tracing.validate(field.NewPath("tracing")))

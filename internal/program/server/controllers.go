@@ -73,6 +73,8 @@ type Options struct {
 	Functions packages.Options
 	// Packages installs packages; nil leaves them to another program.
 	Packages *PackageOptions
+	// Operations runs operations; nil leaves them to another program.
+	Operations *OperationOptions
 	// LeaderUntil is until when this process is certain to be the only leader; optional, and zero
 	// without leader election.
 	LeaderUntil func() time.Time
@@ -117,7 +119,7 @@ type Controllers struct {
 	// conversions has the address of the conversion webhook.
 	conversions *conversions
 	permissions *permissions
-	// crossplane knows whether a Crossplane runs that manages packages; nil if none are installed here.
+	// crossplane knows whether a Crossplane runs that manages packages and operations; nil if neither is done here.
 	crossplane *controller.Crossplane
 	// initial gives instances their initial metadata; nil for none.
 }
@@ -132,7 +134,7 @@ func NewControllers(o Options) (*Controllers, error) {
 	c.limits = instance.Limits{Limits: o.InstanceLimits, Exceeded: telemetry.NewExceededLimits()}
 	var err error
 	if o.Needs == nil {
-		if o.Needs, err = Needs(ManagerOptions{Settings: Settings{Dialects: o.Dialects}, Providers: o.Providers, Functions: o.Functions, Packages: o.Packages}); err != nil {
+		if o.Needs, err = Needs(ManagerOptions{Settings: Settings{Dialects: o.Dialects}, Providers: o.Providers, Functions: o.Functions, Packages: o.Packages, Operations: o.Operations}); err != nil {
 			return nil, err
 		}
 	}
@@ -152,7 +154,9 @@ func NewControllers(o Options) (*Controllers, error) {
 		if o.Functions.Certificates == nil && o.Functions.CertificatesSecret == (packages.SecretName{}) {
 			o.Functions.CertificatesSecret = packages.SecretName{Namespace: o.Packages.Namespace, Name: controller.ClientSecret}
 		}
-		c.crossplane = &controller.Crossplane{Cluster: c.Client, Namespace: o.Packages.Namespace, Now: o.Now, Log: func(text string) { o.Log.WithName("packages").Info(text) }}
+		c.crossplane = c.otherEngine(o.Packages.Namespace)
+	} else if o.Operations != nil {
+		c.crossplane = c.otherEngine(o.Operations.Namespace)
 	}
 	c.Functions = packages.New(c.Hub, o.Functions)
 	c.usages = newUsages(c.Cluster, o, func() bool { return c.dialects.serves(Composition) })
@@ -162,6 +166,11 @@ func NewControllers(o Options) (*Controllers, error) {
 		}
 	}}
 	return c, nil
+}
+
+// otherEngine knows whether a Crossplane runs in a namespace.
+func (c *Controllers) otherEngine(namespace string) *controller.Crossplane {
+	return &controller.Crossplane{Cluster: c.Client, Namespace: namespace, Now: c.options.Now, Log: func(text string) { c.options.Log.Info(text) }}
 }
 
 // permissionsChanged is called when the permissions of a user have changed; "" stands for the
@@ -177,7 +186,7 @@ func (c *Controllers) crdsToInstall(installed func(name string) (*apiextensionsv
 	for _, note := range c.dialects.notes() {
 		c.options.Log.Info("warning: " + note)
 	}
-	return filesOf(served, c.options.Usages, c.options.Packages != nil, c.options.Providers)
+	return filesOf(served, c.options.Usages, c.options.Packages != nil, c.options.Operations != nil, c.options.Providers)
 }
 
 // crdDependents returns the definitions, of both dialects, and the activations to reconcile after a
@@ -220,6 +229,9 @@ func (c *Controllers) Run(ctx context.Context) error {
 				return err
 			}
 			c.startComposites(ctx)
+			if c.options.Operations != nil {
+				c.startOperations(ctx)
+			}
 		}
 		if c.dialects.serves(Graph) {
 			c.startGraphs()

@@ -8,6 +8,7 @@ import (
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 
 	"github.com/espalier-dev/espalier/api/apiextensions"
+	ops "github.com/espalier-dev/espalier/api/ops/v1alpha1"
 	"github.com/espalier-dev/espalier/api/pkg"
 	protection "github.com/espalier-dev/espalier/api/protection/v1beta1"
 	"github.com/espalier-dev/espalier/internal/managed/provider"
@@ -17,12 +18,12 @@ import (
 
 // CRDs returns the CustomResourceDefinitions that the controllers and the providers install in a cluster that has none, as they
 // create them: another program can create them first, and the controllers recognize them as their own. No dialect stands for all.
-func CRDs(served []Dialect, usages, packages bool, providers []managed.Provider) ([]*unstructured.Unstructured, error) {
+func CRDs(served []Dialect, usages, packages, operations bool, providers []managed.Provider) ([]*unstructured.Unstructured, error) {
 	if len(served) == 0 {
 		served = Dialects
 	}
 	none := func(string) (*apiextensionsv1.CustomResourceDefinition, bool) { return nil, false }
-	steps, err := cluster.PlanInstall(filesOf(served, usages, packages, providers), none)
+	steps, err := cluster.PlanInstall(filesOf(served, usages, packages, operations, providers), none)
 	if err != nil {
 		return nil, err
 	}
@@ -34,7 +35,7 @@ func CRDs(served []Dialect, usages, packages bool, providers []managed.Provider)
 }
 
 // filesOf are the files with CustomResourceDefinitions, beside those of every cluster.
-func filesOf(served []Dialect, usages, packages bool, providers []managed.Provider) []fs.FS {
+func filesOf(served []Dialect, usages, packages, operations bool, providers []managed.Provider) []fs.FS {
 	var out []fs.FS
 	for _, d := range served {
 		out = append(out, d.kinds()...)
@@ -44,6 +45,9 @@ func filesOf(served []Dialect, usages, packages bool, providers []managed.Provid
 	}
 	if packages && slices.Contains(served, Composition) {
 		out = append(out, pkg.ManagerCRDs, apiextensions.ManagerCRDs)
+	}
+	if operations && slices.Contains(served, Composition) {
+		out = append(out, ops.CRDs)
 	}
 	return append(out, provider.CRDs(providers)...)
 }

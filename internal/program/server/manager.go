@@ -28,6 +28,8 @@ type ManagerOptions struct {
 	Functions packages.Options
 	// Packages is as in Options.
 	Packages *PackageOptions
+	// Operations is as in Options.
+	Operations *OperationOptions
 }
 
 // NewManager prepares the controllers with leader election, probes and metrics.
@@ -43,7 +45,7 @@ func NewManager(o ManagerOptions) (*manager.Manager, error) {
 		c, err = NewControllers(Options{
 			Config: s.Config, Events: s.Events, Observe: s.Observe, Tracer: s.Tracer, ObservePropagation: s.ObservePropagation, LeaderUntil: s.LeaderUntil,
 			Leader: s.Leader, Lease: s.Lease, Shard: o.Shard, Installations: s.Installations, SigningKeyNamespace: o.LeaderElectionNamespace,
-			Settings: o.Settings, OneUser: o.OneUser, Providers: o.Providers, Functions: o.Functions, Packages: o.Packages, Version: o.Version, Log: o.Log, Needs: needs,
+			Settings: o.Settings, OneUser: o.OneUser, Providers: o.Providers, Functions: o.Functions, Packages: o.Packages, Operations: o.Operations, Version: o.Version, Log: o.Log, Needs: needs,
 		})
 		if err == nil && o.Webhook != nil {
 			c.conversions.expectEndpoint()

@@ -31,6 +31,12 @@ func Needs(o ManagerOptions) ([]rbac.Permission, error) {
 	if o.Packages != nil && p.Compositions {
 		p.Packages, p.ProviderRules = rbac.Object{Namespace: o.Packages.Namespace}, o.Packages.ProviderPermissions
 	}
+	if o.Operations != nil && p.Compositions {
+		p.Operations = rbac.Object{Namespace: o.Operations.Namespace}
+		if a := o.Operations.ServiceAccount; a != nil {
+			p.More = rbac.Object{Namespace: a.Namespace, Name: a.Name}.Permissions("", "serviceaccounts", rbac.VerbImpersonate)
+		}
+	}
 	p.SigningKey = rbac.Object{Namespace: cmp.Or(o.LeaderElectionNamespace, DefaultSigningKeyNamespace), Name: v1alpha1.SigningKeySecret}
 	if o.LeaderElection {
 		p.Sharded = !o.Shard.All()
@@ -51,7 +57,7 @@ func Needs(o ManagerOptions) ([]rbac.Permission, error) {
 		if err != nil {
 			return nil, err
 		}
-		p.More = policies
+		p.More = append(p.More, policies...)
 	}
 	return rbac.ControllerPermissions(p), nil
 }

@@ -121,10 +121,14 @@ func (c ControllerConfiguration) packageOptions() *PackageOptions {
 		}
 	}
 	return &PackageOptions{
-		Namespace: cmp.Or(c.Packages.Namespace, c.LeaderElection.Namespace, manager.PodNamespace(), DefaultPackageNamespace),
+		Namespace: c.packageNamespace(),
 		CacheDir:  cmp.Or(c.Packages.CacheDir, defaultPackageCache()), Registries: images.Options{Insecure: c.Packages.InsecureRegistries},
 		ProviderPermissions: c.Packages.ProviderPermissions, External: external,
 	}
+}
+
+func (c ControllerConfiguration) packageNamespace() string {
+	return cmp.Or(c.Packages.Namespace, c.LeaderElection.Namespace, manager.PodNamespace(), DefaultPackageNamespace)
 }
 
 // DefaultPackageNamespace is the namespace of packages of controllers that run outside of a cluster: Crossplane's.

@@ -43,7 +43,7 @@ func (c *Crossplane) IsRunning(ctx context.Context) bool {
 	}
 	running := err == nil && isHeld(o, now)
 	if running != c.running {
-		c.Log(map[bool]string{true: c.note(), false: "Crossplane does not run any more: packages are installed here"}[running])
+		c.Log(map[bool]string{true: c.note(), false: "Crossplane does not run any more: its packages and operations are managed here"}[running])
 	}
 	c.checked, c.running = now, running
 	return running
@@ -60,7 +60,7 @@ func (c *Crossplane) Notes() []string {
 }
 
 func (c *Crossplane) note() string {
-	return fmt.Sprintf("Crossplane runs (Lease %s/%s) and manages the packages, so none is installed here: stop it to let this program take over",
+	return fmt.Sprintf("Crossplane runs (Lease %s/%s) and manages packages and operations, so that is not done here: stop it to let this program take over",
 		c.Namespace, crossplaneLease)
 }
 

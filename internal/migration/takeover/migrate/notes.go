@@ -51,7 +51,7 @@ func Notes(ctx context.Context, client dynamic.Interface, engines []managedfield
 		}
 		if len(counts) > 0 {
 			out = append(out, "objects of "+strings.Join(counts,
-				", ")+" stay unchanged: Espalier does not serve these kinds. Providers keep running, but are no longer upgraded")
+				", ")+" stay unchanged: Espalier serves packages and operations only where packages.enabled and operations.enabled are set. Providers keep running, but are no longer upgraded")
 		}
 	}
 	return out

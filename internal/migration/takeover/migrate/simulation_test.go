@@ -128,7 +128,7 @@ func TestNotesAboutFormerEngines(t *testing.T) {
 	want := []string{
 		"kro may be running: Deployment kro/kro has replicas. Scale it to zero before Espalier starts; two engines undo each other's work",
 		"Crossplane may be running: Deployment crossplane-system/crossplane has replicas. Scale it to zero before Espalier starts; two engines undo each other's work",
-		"objects of providers.pkg.crossplane.io (2) stay unchanged: Espalier does not serve these kinds. Providers keep running, but are no longer upgraded",
+		"objects of providers.pkg.crossplane.io (2) stay unchanged: Espalier serves packages and operations only where packages.enabled and operations.enabled are set. Providers keep running, but are no longer upgraded",
 	}
 	if diff := cmp.Diff(want, Notes(t.Context(), c, []managedfields.Engine{managedfields.KRO, managedfields.Crossplane})); diff != "" {
 		t.Errorf("notes (-want +got):\n%s", diff)

@@ -170,6 +170,10 @@ func (c *Registry) Run(ctx context.Context, name string, request *fnv1.RunFuncti
 	if p.Problem.Reason == FunctionsNotKnown {
 		p = c.trackUnsynced(name)
 	}
+	return c.run(ctx, p, name, request)
+}
+
+func (c *Registry) run(ctx context.Context, p Route, name string, request *fnv1.RunFunctionRequest) (*fnv1.RunFunctionResponse, error) {
 	switch {
 	case p.Problem.Reason == UnknownFunction:
 		return nil, &pipeline.UnknownFunctionError{Function: name}

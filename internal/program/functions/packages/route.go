@@ -111,6 +111,8 @@ const (
 	DevelopmentNotAllowed = "DevelopmentNotAllowed"
 	// NotForCompositions: its package lacks the capability composition.
 	NotForCompositions = "NotForCompositions"
+	// NotForOperations: its package lacks the capability operation.
+	NotForOperations = "NotForOperations"
 )
 
 type routeInput struct {
@@ -134,6 +136,8 @@ type routeInput struct {
 	// the built-in function's, and doesn't only share its name.
 	prefer      PreferBuiltIn
 	samePackage bool
+	// operation says that an operation calls it, and not a composition.
+	operation bool
 }
 
 // image is the image of the function's package, from the Function or its active revision; "" if neither names one.
@@ -288,7 +292,10 @@ func loopbackAddress(target string) (address string, ok bool) {
 
 func packageRoute(f routeInput, active revision) Route {
 	switch {
-	case len(active.capabilities) > 0 && !slices.Contains(active.capabilities, v1.CapabilityComposition):
+	case f.operation && !slices.Contains(active.capabilities, v1.CapabilityOperation):
+		return noRoute(NotForOperations, "its active FunctionRevision %s lacks the capability operation; it has %s", active.name,
+			cmp.Or(strings.Join(active.capabilities, ", "), "none"))
+	case !f.operation && len(active.capabilities) > 0 && !slices.Contains(active.capabilities, v1.CapabilityComposition):
 		return noRoute(NotForCompositions, "its active FunctionRevision %s lacks the capability composition; it has %s", active.name,
 			strings.Join(active.capabilities, ", "))
 	case !f.hasCertificates:

@@ -55,6 +55,7 @@ func TestWhereAFunctionIs(t *testing.T) {
 		development bool
 		prefer      PreferBuiltIn
 		same        bool // the package is what is built in
+		operation   bool // calls it
 		// packages are the states of packages that run on this machine; nil if they don't
 		packages map[string]local.State
 		want     Route
@@ -140,6 +141,16 @@ func TestWhereAFunctionIs(t *testing.T) {
 			function: plain, revisions: []string{operates}, builtIn: "f",
 			want: Route{Backend: BackendNone, Problem: Problem{Reason: NotForCompositions}}, says: "it has operation",
 		},
+		"An operation calls a function for operations": {operation: true, function: plain, revisions: []string{operates}, want: packaged},
+		"An operation doesn't call a function for compositions": {
+			operation: true, function: plain, revisions: []string{active},
+			want: Route{Backend: BackendNone, Problem: Problem{Reason: NotForOperations}}, says: "lacks the capability operation; it has composition",
+		},
+		"An operation doesn't call a function that names no capabilities": {
+			operation: true, function: plain, revisions: []string{newest},
+			want: Route{Backend: BackendNone, Problem: Problem{Reason: NotForOperations}}, says: "it has none",
+		},
+		"An operation calls what is built in": {operation: true, builtIn: "f", want: Route{Backend: BackendBuiltIn, Revision: "built in"}},
 		"Nobody is called without certificates who wants some": {
 			function: plain, revisions: []string{active}, without: true,
 			want: Route{Backend: BackendNone, Problem: Problem{Reason: NoCertificates}}, says: "functions.certPath",
@@ -218,7 +229,7 @@ func TestWhereAFunctionIs(t *testing.T) {
 	}
 	for name, tc := range cases {
 		t.Run(name, func(t *testing.T) {
-			f := routeInput{name: "f", local: tc.given, process: tc.running, builtIn: tc.builtIn, unsynced: tc.unseen, hasCertificates: !tc.without, prefer: tc.prefer, samePackage: tc.same, allowDevelopment: tc.development}
+			f := routeInput{name: "f", local: tc.given, process: tc.running, builtIn: tc.builtIn, unsynced: tc.unseen, hasCertificates: !tc.without, prefer: tc.prefer, samePackage: tc.same, allowDevelopment: tc.development, operation: tc.operation}
 			if f.runsPackages = tc.packages != nil; f.runsPackages {
 				f.packageState = func(p local.Package) local.State { return tc.packages[p.Image] }
 			}
