@@ -64,7 +64,7 @@ func RunOffline(ctx context.Context, o server.ManagerOptions, namespace string, 
 		namespaces: map[string]bool{}}
 	c, err := server.NewControllers(server.Options{
 		Config: config, Settings: o.Simulated(), Log: logr.Discard(), Events: telemetry.NoEvents{}, Observe: cluster.failures.Observe,
-		Decided: cluster.decisions.note, ConversionEndpoint: &offlineEndpoint, Functions: o.Functions, Version: o.Version,
+		Decided: cluster.decisions.note, ConversionEndpoint: &offlineEndpoint, Functions: o.Functions, Operations: o.Operations, Version: o.Version,
 	})
 	if err != nil {
 		return err
@@ -229,7 +229,7 @@ func (c *Offline) State() preview.Input {
 // for.
 func isUnready(p preview.Problem) bool { return p.Reason == string(plan.NotReady) }
 
-// Render renders the instances of files without an API server. Other objects of the files are the observed
+// Render renders the instances and operations of files without an API server. Other objects of the files are the observed
 // state of objects that the instances consist of, if they have the same kind and name, or else exist
 // besides them.
 func Render(ctx context.Context, o server.ManagerOptions, files []Applied, namespace string, timeout time.Duration) ([]preview.Rendered,
@@ -237,7 +237,14 @@ func Render(ctx context.Context, o server.ManagerOptions, files []Applied, names
 	var rendered []preview.Rendered
 	var problems []preview.Problem
 	var r rendering
-	err := RunOffline(ctx, o, namespace, timeout, func(ctx context.Context, c *Offline) (bool, error) {
+	var err error
+	if r.operations, files, err = withoutOperations(files); err != nil {
+		return nil, nil, err
+	}
+	if len(r.operations) > 0 {
+		o.Operations = &server.OperationOptions{Namespace: server.DefaultSigningKeyNamespace, OneUser: true}
+	}
+	err = RunOffline(ctx, o, namespace, timeout, func(ctx context.Context, c *Offline) (bool, error) {
 		if !c.Settled() {
 			return false, errors.New("the controllers were still busy when the time was over; raise --wait")
 		}
@@ -257,6 +264,8 @@ type rendering struct {
 	// pending are objects that an instance may consist of, and has not created so far. Besides are those of them that
 	// were applied because nothing consisted of them then.
 	pending, besides []Applied
+	// operations are applied after all other objects, which they may read.
+	operations []Applied
 }
 
 // next applies or observes objects; false if there is none left.
@@ -287,6 +296,11 @@ func (r *rendering) next(ctx context.Context, c *Offline, files []Applied) (agai
 		}
 	}
 	r.pending = rest
+	if !again && len(rest) == 0 && len(r.operations) > 0 {
+		last := r.operations
+		r.operations = nil
+		return true, c.Apply(ctx, last...)
+	}
 	if again || len(rest) == 0 {
 		return again, nil
 	}

@@ -65,7 +65,10 @@ var outcomes = map[string]outcome{
 	"render -f composition/ -f store.yaml --function function-mine=./mine":     {says: []string{"# Store default/photos\n", "function-mine | started\n", "region: us\n", "engine: small\n"}},
 	"render -f examples/tested/webapp.yaml -f examples/tested/shop.yaml":       {says: []string{"# WebApp default/shop\n", "# ingress: left out: includeWhen is false: schema.spec.public\n", "- image: nginx\n"}},
 	"render -f platform/ -f shop.yaml -f deployment-ready.yaml -o json":        {says: []string{`"available": 1`, `"kind": "Deployment"`}},
-	"render -f webapp.yaml -f shop.yaml":                                       {says: []string{"# WebApp default/shop\n", "# cache: left out", "kind: Deployment\n", "kind: Service\n"}},
+	"render -f operation.yaml -f settings.yaml": {
+		says: []string{"# Operation count\n", "count: \"1\"\n", "# Operation nightly-10800\n", "name: audit-settings\n", "reason: PipelineSuccess\n"},
+	},
+	"render -f webapp.yaml -f shop.yaml": {says: []string{"# WebApp default/shop\n", "# cache: left out", "kind: Deployment\n", "kind: Service\n"}},
 	"schema -f platform/ --output-dir schemas": {
 		says:   []string{"schemas/kro.run/webapp_v1alpha1.json\n"},
 		writes: map[string]string{"schemas/kro.run/webapp_v1alpha1.json": `"regions"`, "schemas/platform.example.org/store_v1alpha1.json": `"region"`, "schemas/kro.run/resourcegraphdefinition_v1alpha1.json": `"resources"`},

@@ -8,8 +8,10 @@ import (
 	"strings"
 
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime/schema"
 	"sigs.k8s.io/yaml"
 
+	ops "github.com/espalier-dev/espalier/api/ops/v1alpha1"
 	"github.com/espalier-dev/espalier/api/v1alpha1"
 	"github.com/espalier-dev/espalier/internal/instance/plan"
 	"github.com/espalier-dev/espalier/internal/object"
@@ -59,6 +61,7 @@ func Render(in Input) []Rendered {
 			all[owner].Objects = append(all[owner].Objects, Clean(o.After))
 		}
 	}
+	addOperations(all, exist)
 	var out []Rendered
 	for _, key := range slices.SortedFunc(maps.Keys(all), object.Key.Compare) {
 		if all[key].Instance != nil {
@@ -67,6 +70,32 @@ func Render(in Input) []Rendered {
 	}
 	return out
 }
+
+// addOperations adds the operations, with the objects that they have applied.
+func addOperations(to map[object.Key]*Rendered, exist []Object) {
+	for _, o := range exist {
+		if o.After.GroupVersionKind().GroupKind() != operationKind {
+			continue
+		}
+		one := &Rendered{Instance: Clean(o.After)}
+		refs, _, _ := unstructured.NestedSlice(o.After.Object, "status", "appliedResourceRefs")
+		for _, ref := range refs {
+			field := func(name string) string {
+				text, _, _ := unstructured.NestedString(map[string]any{"ref": ref}, "ref", name)
+				return text
+			}
+			key := object.Key{Group: schema.FromAPIVersionAndKind(field("apiVersion"), "").Group, Kind: field("kind"), Namespace: field("namespace"), Name: field("name")}
+			for _, other := range exist {
+				if object.KeyOf(other.After) == key {
+					one.Objects = append(one.Objects, Clean(other.After))
+				}
+			}
+		}
+		to[object.KeyOf(o.After)] = one
+	}
+}
+
+var operationKind = schema.GroupKind{Group: ops.GroupVersion.Group, Kind: ops.OperationKind}
 
 // skipped are the nodes that are left out, and why.
 func skipped(p plan.Plan) []Wait {
