@@ -17,6 +17,7 @@ import (
 	"sigs.k8s.io/yaml"
 
 	crossplane "github.com/espalier-dev/espalier/api/apiextensions"
+	ops "github.com/espalier-dev/espalier/api/ops/v1alpha1"
 	pkgs "github.com/espalier-dev/espalier/api/pkg"
 	protection "github.com/espalier-dev/espalier/api/protection/v1beta1"
 	revision "github.com/espalier-dev/espalier/api/revision/v1alpha1"
@@ -29,7 +30,7 @@ import (
 func installed(t *testing.T) map[string]*apiextensionsv1.CustomResourceDefinition {
 	t.Helper()
 	out := map[string]*apiextensionsv1.CustomResourceDefinition{}
-	for _, files := range []fs.FS{v1alpha1.CRDs, revision.CRDs, crossplane.CRDs, pkgs.CRDs, protection.CRDs, os.DirFS(filepath.Join(root, "providers/aws/v1alpha1/crds"))} {
+	for _, files := range []fs.FS{v1alpha1.CRDs, revision.CRDs, crossplane.CRDs, pkgs.CRDs, ops.CRDs, protection.CRDs, os.DirFS(filepath.Join(root, "providers/aws/v1alpha1/crds"))} {
 		for _, c := range definitionsIn(t, files) {
 			out[c.Spec.Names.Kind] = c
 		}
@@ -69,6 +70,9 @@ func TestFieldsAreCurrent(t *testing.T) {
 		{"composition.md", "spec of Composition", "Composition", "v1", "spec"},
 		{"composition.md", "fields of EnvironmentConfig", "EnvironmentConfig", "v1beta1", "data"},
 		{"composition.md", "fields of Function", "Function", "v1", "spec"},
+		{"composition.md", "fields of Operation", "Operation", "v1alpha1", "spec status"},
+		{"composition.md", "fields of CronOperation", "CronOperation", "v1alpha1", "spec status"},
+		{"composition.md", "fields of WatchOperation", "WatchOperation", "v1alpha1", "spec status"},
 		{"composition.md", "fields of Usage", "Usage", "v1beta1", "spec status"},
 		{"activation.md", "fields of ResourceTypeActivation", "ResourceTypeActivation", "v1alpha1", "spec status"},
 	} {
@@ -126,6 +130,7 @@ func fieldTable(t *testing.T, s *apiextensionsv1.JSONSchemaProps, parts ...strin
 // elsewhere are fields below which another table continues.
 var elsewhere = map[string]string{
 	"spec.snapshot.spec":               "as [above](#fields-of-the-spec)",
+	"spec.operationTemplate.spec":      "as the spec of an Operation",
 	"status.deletion.blockers[].cause": "as the blocker itself", "status.deletion.leftBehind": "as `blockers`", "status.pruning": "as `deletion.blockers`",
 	"status.pendingResources": " ", "status.crossplane.pendingResources": " ",
 }
