@@ -58,7 +58,8 @@ func newRender() *cobra.Command {
 		Short: "Print what instances consist of, without a cluster",
 		Long: "Prints each instance of the files with its status, and the objects that it consists of, in the\n" +
 			"order in which they are written. The controllers themselves run, in an empty cluster in memory;\n" +
-			"functions are called. The package of a Function is fetched and run, without a container engine.\n\n" +
+			"functions are called. The package of a Function is fetched and run, without a container engine.\n" +
+			"Operations run once, also those that CronOperations and WatchOperations would make.\n\n" +
 			"The files have definitions, or compositions, and instances. Another object with the kind and name of\n" +
 			"a child is the observed state of that child, such as the status of a Deployment, and nodes that wait\n" +
 			"for it continue. All other objects exist besides the instances, which can read them. Kinds that the\n" +
