@@ -89,7 +89,8 @@ type Config struct {
 type noAccountError struct{}
 
 func (noAccountError) Error() string {
-	return "it has no permissions: name an account, with its namespace, in spec.serviceAccount, or a default one in operations.serviceAccount of the configuration"
+	return "it has no permissions: name an account, with its namespace, in spec.serviceAccount, or a default one in the configuration " +
+		"(operations.serviceAccount)"
 }
 
 func (c Config) accountOf(spec opsv1alpha1.OperationSpec) (Account, error) {

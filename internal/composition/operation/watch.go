@@ -143,7 +143,9 @@ func (r *WatchOperations) observe(s *watching) (state watch.State, ends func()) 
 	}
 	all, state := lease.Matching(s.watched.Kind, s.watched.Namespace, s.watched.Selector)
 	for _, o := range all {
-		s.objects = append(s.objects, plan.Object{Namespace: o.GetNamespace(), Name: o.GetName(), UID: string(o.GetUID()), ResourceVersion: o.GetResourceVersion()})
+		s.objects = append(s.objects, plan.Object{
+			Namespace: o.GetNamespace(), Name: o.GetName(), UID: string(o.GetUID()), ResourceVersion: o.GetResourceVersion(),
+		})
 	}
 	s.operation.Status.WatchingResources = int64(len(all))
 	return state, ends
@@ -214,7 +216,9 @@ func (s *watching) makeDue(ctx context.Context) (waits string, err error) {
 	facts := plan.Watch{Name: s.key.Name, Kind: s.watched.Kind, Handled: plan.Revision(handled.ResourceVersion), Objects: s.objects,
 		Policy: s.settings.ConcurrencyPolicy, Operations: s.operations}
 	for _, d := range handled.Deletions {
-		facts.Deleted = append(facts.Deleted, plan.Object{Namespace: d.Namespace, Name: d.Name, UID: d.UID, ResourceVersion: opsv1alpha1.DeletedResourceVersion})
+		facts.Deleted = append(facts.Deleted, plan.Object{
+			Namespace: d.Namespace, Name: d.Name, UID: d.UID, ResourceVersion: opsv1alpha1.DeletedResourceVersion,
+		})
 	}
 	changes, waiting := facts.Next()
 	if waiting > 0 {
