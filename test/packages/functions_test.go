@@ -17,6 +17,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/client-go/rest"
 
 	v1 "github.com/espalier-dev/espalier/api/pkg/v1"
@@ -60,6 +61,11 @@ func newWorld(t *testing.T) *world {
 	t.Cleanup(func() { // once the controllers have stopped
 		for _, kind := range []schema.GroupVersionKind{configurationKind, functionKind, providerKind} {
 			resource := w.Resource(t, kind, "")
+			if all, err := resource.List(context.Background(), metav1.ListOptions{}); err == nil {
+				for _, o := range all.Items {
+					_, _ = resource.Patch(context.Background(), o.GetName(), types.MergePatchType, []byte(`{"metadata": {"finalizers": null}}`), metav1.PatchOptions{})
+				}
+			}
 			_ = resource.DeleteCollection(context.Background(), metav1.DeleteOptions{}, metav1.ListOptions{})
 		}
 	})
@@ -84,7 +90,7 @@ func (w *world) begin(t *testing.T, config *rest.Config) *suite.Controllers {
 	return suite.Start(t, server.Options{
 		Config: config, Packages: &server.PackageOptions{Namespace: w.namespace, CacheDir: w.cache, ProviderPermissions: w.permissions, External: w.external}, Operations: w.operations,
 		Now: func() time.Time { return time.Now().Add(time.Duration(w.ahead.Load())) }, Log: testr.NewWithOptions(t, testr.Options{}),
-		SigningKeyNamespace: w.namespace,
+		SigningKeyNamespace: w.namespace, Settings: server.Settings{AdmissionPolicies: true},
 	})
 }
 

@@ -86,10 +86,10 @@ func (c *Controllers) startPackages(ctx context.Context) error {
 	return nil
 }
 
-type definitions struct{ kinds *kube.Kinds }
+type definitions struct{ *kube.Kinds }
 
 func (d definitions) Named(name string) (*apiextensionsv1.CustomResourceDefinition, bool) {
-	found := d.kinds.ListCRDs(func(c *apiextensionsv1.CustomResourceDefinition) bool { return c.Name == name })
+	found := d.ListCRDs(func(c *apiextensionsv1.CustomResourceDefinition) bool { return c.Name == name })
 	if len(found) == 0 {
 		return nil, false
 	}

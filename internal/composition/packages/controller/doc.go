@@ -70,14 +70,16 @@ type Cluster interface {
 	Patch(ctx context.Context, o *unstructured.Unstructured, change map[string]any, manager string) (*unstructured.Unstructured, error)
 	Replace(ctx context.Context, o *unstructured.Unstructured, manager string) (*unstructured.Unstructured, error)
 	Get(ctx context.Context, kind schema.GroupVersionKind, namespace, name string) (*unstructured.Unstructured, error)
+	List(ctx context.Context, kind schema.GroupVersionKind, selector string) ([]unstructured.Unstructured, error)
 	Delete(ctx context.Context, o *unstructured.Unstructured) error
 	DeleteIfUnchanged(ctx context.Context, o *unstructured.Unstructured) error
 }
 
 // CRDs knows the CustomResourceDefinitions of the cluster.
 type CRDs interface {
-	// Named returns one without its schemas.
+	// Named returns one without its schemas, and ListCRDs those that match.
 	Named(name string) (*apiextensionsv1.CustomResourceDefinition, bool)
+	ListCRDs(matches func(*apiextensionsv1.CustomResourceDefinition) bool) []*apiextensionsv1.CustomResourceDefinition
 }
 
 // Config is what the reconcilers need.

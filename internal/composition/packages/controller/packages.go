@@ -3,6 +3,7 @@ package controller
 import (
 	"context"
 	"fmt"
+	"sync"
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
@@ -35,6 +36,9 @@ const (
 type Packages struct {
 	Config
 	Kind schema.GroupVersionKind
+
+	// reported is of object.Key: the ending.Count that the status of a deleted package has.
+	reported sync.Map
 }
 
 // anyPackage has the fields of all kinds of packages, and anyRevision those of their revisions: the kinds have the same.
@@ -60,15 +64,22 @@ type packageState struct {
 func (r *Packages) Reconcile(ctx context.Context, key object.Key) reconcile.Result {
 	raw, ok := r.Hub.GetCached(r.Kind, "", key.Name)
 	r.Enqueue(ResolutionKey)
-	if !ok || raw.GetDeletionTimestamp() != nil { // the garbage collector deletes its revisions
+	if !ok { // the garbage collector deletes its revisions
 		r.Hub.Forget(watch.Subscriber{Key: key})
 		return reconcile.Done()
 	}
 	s := &packageState{key: key, raw: &writer.Object{Unstructured: raw}, lease: r.Hub.Begin(watch.Subscriber{Key: key})}
 	defer s.lease.Commit()
+	if raw.GetDeletionTimestamp() != nil {
+		return r.remove(ctx, s)
+	}
 	if out, waits := r.suspended(ctx, s.raw); waits {
 		return out
 	}
+	if out := r.writer().AddFinalizers(ctx, s.raw, Finalizer); out.IsFinal() {
+		return out
+	}
+	raw = s.raw.Unstructured
 	var err error
 	if s.pkg, err = decode[anyPackage](raw); err != nil {
 		return reconcile.Fail(err)
