@@ -14,7 +14,7 @@ import (
 )
 
 func main() {
-	local.EnterRoom()
+	local.EnterNamespaces()
 	manager.TuneGC()
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
 	code := cli.Main(ctx, os.Args[1:], os.Stdout, os.Stderr)

@@ -30,7 +30,7 @@ import (
 const life = "ESPALIER_TEST_FUNCTION"
 
 func TestMain(m *testing.M) {
-	local.EnterRoom()
+	local.EnterNamespaces()
 	if os.Getenv(life) != "" {
 		function.Main(func(ctx context.Context, r *fnv1.RunFunctionRequest) (*fnv1.RunFunctionResponse, error) {
 			return answering(strconv.Itoa(os.Getpid()))(ctx, r)

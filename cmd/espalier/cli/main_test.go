@@ -27,7 +27,7 @@ const (
 )
 
 func TestMain(m *testing.M) {
-	local.EnterRoom()
+	local.EnterNamespaces()
 	name := filepath.Base(os.Args[0])
 	if name == asProgram {
 		ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt)

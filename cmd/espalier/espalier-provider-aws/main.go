@@ -20,7 +20,7 @@ import (
 )
 
 func main() {
-	local.EnterRoom()
+	local.EnterNamespaces()
 	hasCommand := len(os.Args) > 1 && !strings.HasPrefix(os.Args[1], "-")
 	if !hasCommand && filepath.Base(os.Args[0]) != "espalier" {
 		serve.MainOf(aws.Program())

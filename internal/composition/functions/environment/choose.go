@@ -7,6 +7,7 @@ import (
 
 	"github.com/espalier-dev/espalier/internal/composition/functions/call"
 	"github.com/espalier-dev/espalier/internal/composition/functions/fieldpath"
+	"github.com/espalier-dev/espalier/internal/composition/functions/strict"
 )
 
 // requirements are the required EnvironmentConfigs. A selector with only optional labels
@@ -27,7 +28,7 @@ func (in *input) requirements(composite, environment map[string]any) (map[string
 			switch {
 			case err == nil:
 				wanted.Labels[m.Key] = value
-			case m.FromFieldPathPolicy != optional:
+			case m.FromFieldPathPolicy != strict.Optional:
 				return nil, fmt.Errorf("spec.environmentConfigs[%d]: cannot read the value of label %s: %w", i, m.Key, err)
 			}
 		}
@@ -39,7 +40,7 @@ func (in *input) requirements(composite, environment map[string]any) (map[string
 }
 
 func (m *matcher) labelValue(composite, environment map[string]any) (string, error) {
-	if m.Type == fromValue {
+	if m.Type == strict.FromValue {
 		return *m.Value, nil
 	}
 	from, of := composite, "composite"
@@ -67,7 +68,7 @@ func (m *matcher) labelValue(composite, environment map[string]any) (string, err
 func (in *input) selectConfigs(i int, found []map[string]any) ([]map[string]any, error) {
 	s := &in.Spec.EnvironmentConfigs[i]
 	switch {
-	case s.Type == byReference && len(found) == 0 && in.Spec.Policy.Resolution == optional:
+	case s.Type == byReference && len(found) == 0 && in.Spec.Policy.Resolution == strict.Optional:
 		return nil, nil
 	case s.Type == byReference && len(found) == 0:
 		return nil, fmt.Errorf("EnvironmentConfig %s does not exist, and spec.policy.resolution is Required", s.Ref.Name)

@@ -8,6 +8,7 @@ import (
 	"github.com/espalier-dev/espalier/internal/composition/functions/call"
 	"github.com/espalier-dev/espalier/internal/composition/functions/environment"
 	"github.com/espalier-dev/espalier/internal/composition/functions/fieldpath"
+	"github.com/espalier-dev/espalier/internal/composition/functions/strict"
 )
 
 // Run requires the objects that the input selects and, once they are read, puts them into the pipeline's context.
@@ -32,7 +33,7 @@ func Run(r call.Request) call.Response {
 		if _, selected := response.Requirements.Resources[s.Into]; !selected {
 			continue
 		}
-		objects, err := s.choose(r.Required.Resources[s.Into], in.Spec.Policy.Resolution == optional)
+		objects, err := s.choose(r.Required.Resources[s.Into], in.Spec.Policy.Resolution == strict.Optional)
 		if err != nil {
 			failed := call.FatalResponse(r, fmt.Sprintf("spec.extraResources[%d]: %v", i, err))
 			failed.Requirements = response.Requirements
@@ -66,7 +67,7 @@ func (in *input) requirements(composite map[string]any) (map[string]call.Resourc
 			switch {
 			case err == nil:
 				wanted.Labels[m.Key] = value
-			case m.FromFieldPathPolicy != optional:
+			case m.FromFieldPathPolicy != strict.Optional:
 				return nil, fmt.Errorf("spec.extraResources[%d]: cannot read the value of label %s: %w", i, m.Key, err)
 			}
 		}
@@ -78,7 +79,7 @@ func (in *input) requirements(composite map[string]any) (map[string]call.Resourc
 }
 
 func (m *matcher) labelValue(composite map[string]any) (string, error) {
-	if m.Type == fromValue {
+	if m.Type == strict.FromValue {
 		return *m.Value, nil
 	}
 	value, err := fieldpath.Get(composite, m.ValueFromFieldPath)

@@ -60,8 +60,10 @@ func (d decoder) fields(from any, into reflect.Value, at object.Path) {
 		return
 	}
 	known := map[string]reflect.Value{}
-	for i := range into.NumField() {
-		known[strings.Split(into.Type().Field(i).Tag.Get("json"), ",")[0]] = into.Field(i)
+	for _, f := range reflect.VisibleFields(into.Type()) {
+		if !f.Anonymous {
+			known[strings.Split(f.Tag.Get("json"), ",")[0]] = into.FieldByIndex(f.Index)
+		}
 	}
 	for _, name := range slices.Sorted(maps.Keys(given)) {
 		field, ok := known[name]

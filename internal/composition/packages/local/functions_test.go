@@ -29,7 +29,7 @@ import (
 const life = "ESPALIER_TEST_FUNCTION"
 
 func TestMain(m *testing.M) {
-	EnterRoom()
+	EnterNamespaces()
 	switch os.Getenv(life) {
 	case "":
 		os.Exit(m.Run())

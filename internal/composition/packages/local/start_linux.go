@@ -29,7 +29,7 @@ func (p *program) confine(c *exec.Cmd) {
 		}
 		return
 	}
-	enter(c, room{Root: p.root, Own: p.own, Directory: p.Directory, Program: p.Program, Arguments: c.Args}, p.UID)
+	enter(c, confinement{Root: p.root, Own: p.own, Directory: p.Directory, Program: p.Program, Arguments: c.Args}, p.UID)
 }
 
 // devices are what programs take for granted. All of them are harmless, and in every container.
@@ -57,23 +57,23 @@ func copyInto(dir, name string, content []byte) {
 	}
 }
 
-// room is what a process in new namespaces is told. An empty one only tries them.
-type room struct {
+// confinement is what a process in new namespaces needs to run a program. An empty one only tries them.
+type confinement struct {
 	Root, Own, Directory, Program string
 	Arguments                     []string
 }
 
-// roomName is argument 0 of a process of this program that enters a room.
-const roomName = "espalier-function-room"
+// namespacesName is argument 0 of a process of this program in new namespaces.
+const namespacesName = "espalier-function-namespaces"
 
-// enter makes the command start this program in new namespaces, where EnterRoom prepares the root and becomes the
+// enter makes the command start this program in new namespaces, where EnterNamespaces prepares the root and becomes the
 // command's program. Mounting takes a privilege that the process has in its namespaces only, and gives up.
-func enter(c *exec.Cmd, r room, uid int) {
+func enter(c *exec.Cmd, r confinement, uid int) {
 	told, err := json.Marshal(r)
 	if err != nil {
 		panic(err) // it consists of strings
 	}
-	c.Path, c.Args, c.Dir = "/proc/self/exe", []string{roomName, string(told)}, "/"
+	c.Path, c.Args, c.Dir = "/proc/self/exe", []string{namespacesName, string(told)}, "/"
 	c.SysProcAttr = &syscall.SysProcAttr{
 		Cloneflags:  syscall.CLONE_NEWUSER | syscall.CLONE_NEWNS | syscall.CLONE_NEWPID | syscall.CLONE_NEWIPC | syscall.CLONE_NEWUTS,
 		UidMappings: []syscall.SysProcIDMap{{ContainerID: uid, HostID: os.Geteuid(), Size: 1}},
@@ -84,15 +84,15 @@ func enter(c *exec.Cmd, r room, uid int) {
 
 var canEnter bool
 
-// EnterRoom must be called first in main: a program that runs packages starts itself again for each, to prepare the root
+// EnterNamespaces must be called first in main: a program that runs packages starts itself again for each, to prepare the root
 // of that package. It returns in all other processes.
-func EnterRoom() {
+func EnterNamespaces() {
 	canEnter = true
-	if os.Args[0] != roomName {
+	if os.Args[0] != namespacesName {
 		return
 	}
 	runtime.LockOSThread() // whose privileges are given up
-	var r room
+	var r confinement
 	err := json.Unmarshal([]byte(strings.Join(os.Args[1:], "")), &r)
 	if err == nil {
 		err = r.become()
@@ -105,7 +105,7 @@ func EnterRoom() {
 }
 
 // become replaces this process by the program in its root, which it can only read.
-func (r room) become() error {
+func (r confinement) become() error {
 	if err := unix.Mount("", "/", "", unix.MS_REC|unix.MS_PRIVATE, ""); err != nil || r.Root == "" {
 		return described("make mounts private", err)
 	}
@@ -132,7 +132,7 @@ func (r room) become() error {
 	return described("run "+r.Program, unix.Exec(r.Program, r.Arguments, os.Environ()))
 }
 
-func (r room) mount() error {
+func (r confinement) mount() error {
 	if err := unix.Mount(r.Root, r.Root, "", unix.MS_BIND, ""); err != nil {
 		return described("bind the root", err)
 	}
@@ -166,7 +166,7 @@ func (r room) mount() error {
 }
 
 // bindFile shows a file of the machine in the root.
-func (r room) bindFile(name string) {
+func (r confinement) bindFile(name string) {
 	root, err := os.OpenRoot(r.Root)
 	if err != nil {
 		return
@@ -213,7 +213,7 @@ func probeNamespaces() string {
 		return "this program does not use them"
 	}
 	c := &exec.Cmd{}
-	enter(c, room{}, 1)
+	enter(c, confinement{}, 1)
 	c.Env = []string{}
 	if out, err := c.CombinedOutput(); err != nil {
 		return strings.TrimSpace(err.Error() + " " + string(out))

@@ -7,8 +7,8 @@ import "os/exec"
 // confine is not called: probe allows no method that needs it.
 func (p *program) confine(*exec.Cmd) {}
 
-// EnterRoom does nothing on this system.
-func EnterRoom() {}
+// EnterNamespaces does nothing on this system.
+func EnterNamespaces() {}
 
 func probe() (noChroot, noNamespaces string) {
 	return "only Linux runs images", "only Linux has them"

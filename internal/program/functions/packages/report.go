@@ -109,6 +109,9 @@ func notServedConditions(installed, healthy v1alpha1.Condition, problem Problem)
 	switch problem.Reason {
 	case NoPackageRuntime, DevelopmentNotAllowed, InvalidEndpoint:
 		installed.Status, installed.Reason, healthy.Reason = condition.False, NoPackageRuntime, NoPackageRuntime
+		if problem.Reason == NoPackageRuntime {
+			installed.Message, healthy.Message = problem.Message, problem.Message
+		}
 	case NoActiveRevision:
 		installed.Status, installed.Reason = condition.False, inactivePackage
 	}

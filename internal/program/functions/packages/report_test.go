@@ -38,7 +38,7 @@ func TestReportFunction(t *testing.T) {
 		"A package that is fetched":     {Route{Backend: BackendLocalPackage, Problem: Problem{Reason: PackageNotInstalled, Waits: true}}, []string{"Installed=False UnpackingPackage", "Healthy=False UnhealthyPackageRevision", "Ready=False UnpackingPackage", "Reconciling=True UnpackingPackage"}},
 		"A package that is refused":     {Route{Backend: BackendLocalPackage, Problem: Problem{Reason: PackageNotInstalled}}, []string{"Installed=False UnpackingPackage", "Healthy=False UnhealthyPackageRevision", "Ready=False UnpackingPackage", "Stalled=True UnpackingPackage"}},
 		"A package that has ended":      {Route{Backend: BackendLocalPackage, Problem: Problem{Reason: ProgramNotRunning, Waits: true}}, []string{"Installed=True ActivePackageRevision", "Healthy=False UnhealthyPackageRevision", "Ready=False UnhealthyPackageRevision", "Reconciling=True UnhealthyPackageRevision"}},
-		"One that nobody runs":          {noRoute(NoPackageRuntime, ""), []string{"Installed=False NoPackageRuntime", "Healthy=False NoPackageRuntime", "Ready=False NoPackageRuntime", "Stalled=True NoPackageRuntime"}},
+		"One that nobody runs":          {noRoute(NoPackageRuntime, "nobody runs it"), []string{"Installed=False NoPackageRuntime", "Healthy=False NoPackageRuntime", "Ready=False NoPackageRuntime", "Stalled=True NoPackageRuntime"}},
 		"Nothing before it is known":    {noRoute(FunctionsNotKnown, ""), nil},
 		"One that has no endpoint":      {noRoute(NoEndpoint, ""), []string{"Installed=True ActivePackageRevision", "Healthy=False UnhealthyPackageRevision", "Ready=False UnhealthyPackageRevision", "Stalled=True UnhealthyPackageRevision"}},
 		"One without a revision to use": {noRoute(NoActiveRevision, ""), []string{"Installed=False InactivePackageRevision", "Healthy=False UnhealthyPackageRevision", "Ready=False InactivePackageRevision", "Stalled=True InactivePackageRevision"}},
@@ -49,6 +49,9 @@ func TestReportFunction(t *testing.T) {
 			t.Errorf("%s (-want +got):\n%s", name, diff)
 		}
 		for _, c := range set {
+			if strings.HasPrefix(c.Message, c.Reason+":") {
+				t.Errorf("%s: the message repeats the reason: %s", name, c.Message)
+			}
 			if c.ObservedGeneration != 3 {
 				t.Errorf("%s: of generation %d", name, c.ObservedGeneration)
 			}
