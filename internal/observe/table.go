@@ -133,6 +133,12 @@ func sum(all []int) (total int) {
 	return total
 }
 
+// FitTable formats a table, a header and then lines, each on one line: with a width other than 0, columns are truncated to fit.
+func FitTable(table [][]string, width int) string {
+	fit(table, width)
+	return lines(table)
+}
+
 // WrapTable formats a table, a header and then lines, and shortens nothing: with a width other than 0, texts in the last column are
 // wrapped within it. Where the other columns leave no room for that, each text is below its line.
 func WrapTable(table [][]string, width int) string {

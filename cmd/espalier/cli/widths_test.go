@@ -87,6 +87,13 @@ func TestTextFitsTheTerminal(t *testing.T) {
 				{Kind: "WebApp", Reached: 5, Total: 6, Missing: []string{"spec.resources[2].template.spec.rules[0].host: schema.spec.host != '' && schema.spec.ingress.enabled is never true"}},
 			}), width)
 		},
+		"xpkg-list": func(width int) string {
+			return installedPackages{
+				{Kind: "Configuration", Name: "platform", Version: "v1.4.0", Revision: 12, Installed: "True", Healthy: "True"},
+				{Kind: "Function", Name: "crossplane-contrib-function-auto-ready", Version: "v0.7.0", Revision: 1, CurrentRevision: "crossplane-contrib-function-auto-ready-a1f5b07c0c9d", Installed: "True", Healthy: "False", Cause: "crossplane-contrib-function-auto-ready-a1f5b07c0c9d: Deployment crossplane-contrib-function-auto-ready-a1f5b07c0c9d has no available pod yet"},
+				{Kind: "Provider", Name: "sql", Package: "registry.example.org/team/sql:v0.9.0", Version: "v0.9.0", Installed: "False", Healthy: "Unknown", Cause: "registry.example.org/team/sql:v0.9.0: the registry needs other credentials"},
+			}.text(width)
+		},
 		"xpkg-inspect": func(width int) string { return aLargePackage().text(width) },
 		"rollback": func(width int) string {
 			text := ""

@@ -23,12 +23,12 @@ const maxPackageCache = 1 << 30
 func newXpkg() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:     "xpkg",
-		Short:   "Build, push and inspect packages of definitions, functions and providers",
+		Short:   "Build, push, inspect and install packages of definitions, functions and providers",
 		Example: "  espalier xpkg build -f platform-package/ -o platform.xpkg",
 		Args:    noArguments,
 		RunE:    func(cmd *cobra.Command, _ []string) error { return cmd.Help() },
 	}
-	cmd.AddCommand(newXpkgBuild(), newXpkgPush(), newXpkgInspect())
+	cmd.AddCommand(newXpkgBuild(), newXpkgPush(), newXpkgInspect(), newXpkgInstall(), newXpkgList())
 	return cmd
 }
 
