@@ -5,6 +5,7 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
+	"maps"
 	"slices"
 	"strings"
 
@@ -28,6 +29,9 @@ type Applied struct {
 	Object *unstructured.Unstructured
 	// Source names the file.
 	Source string
+	// Manager is the field manager that applies it on the server, whoever applied it before; empty for that one. It is set for
+	// the objects of packages.
+	Manager string
 }
 
 // Kinds finds how kinds are served; *kube.Kinds implements it.
@@ -114,7 +118,7 @@ func (a *Applier) Next(ctx context.Context) (applied bool, err error) {
 			return applied, err
 		}
 		applied = true
-		if err := a.apply(ctx, resource, o.Object); err != nil {
+		if err := a.apply(ctx, resource, o); err != nil {
 			if ctx.Err() != nil {
 				return applied, ctx.Err()
 			}
@@ -168,8 +172,8 @@ func (a *Applier) refuseUnknown(all []Applied) {
 }
 
 // apply applies one object.
-func (a *Applier) apply(ctx context.Context, resource kube.Resource, o *unstructured.Unstructured) error {
-	o = o.DeepCopy()
+func (a *Applier) apply(ctx context.Context, resource kube.Resource, applied Applied) error {
+	o := applied.Object.DeepCopy()
 	unstructured.RemoveNestedField(o.Object, "status")
 	of := dynamic.ResourceInterface(a.Client.Resource(resource.GVR))
 	if resource.Namespaced {
@@ -185,8 +189,11 @@ func (a *Applier) apply(ctx context.Context, resource kube.Resource, o *unstruct
 		return err
 	}
 	exists := err == nil
-	manager := ""
-	if exists {
+	manager := applied.Manager
+	switch {
+	case exists && manager != "":
+		keepOrigin(o, live)
+	case exists:
 		manager = applyManager(live)
 	}
 	manager = cmp.Or(manager, a.FieldManager)
@@ -214,6 +221,19 @@ func (a *Applier) apply(ctx context.Context, resource kube.Resource, o *unstruct
 	_, err = of.Patch(ctx, o.GetName(), types.MergePatchType, patch, metav1.PatchOptions{FieldManager: clientManager,
 		FieldValidation: metav1.FieldValidationStrict})
 	return err
+}
+
+// keepOrigin keeps what ties an object to the package that has installed it.
+func keepOrigin(o, live *unstructured.Unstructured) {
+	o.SetOwnerReferences(live.GetOwnerReferences())
+	if digest, ok := live.GetAnnotations()[v1alpha1.AppliedAnnotation]; ok {
+		annotations := maps.Clone(o.GetAnnotations())
+		if annotations == nil {
+			annotations = map[string]string{}
+		}
+		annotations[v1alpha1.AppliedAnnotation] = digest
+		o.SetAnnotations(annotations)
+	}
 }
 
 // annotate adds the annotation in which kubectl apply keeps what it applies, in the form that it has there:

@@ -143,9 +143,9 @@ func TestAKindThatItsDefinitionDoesNotServe(t *testing.T) {
 		t.Fatal(err)
 	}
 	a := &Applier{Client: client, Kinds: kindsOf{"ResourceGraphDefinition": true}}
-	a.Add(Applied{fakekube.Parse("{apiVersion: kro.run/v1alpha1, kind: ResourceGraphDefinition, metadata: {name: shop}, spec: {schema: {kind: Shop, group: example.org}}}"), "shop.yaml"},
-		Applied{fakekube.Parse("{apiVersion: example.org/v1, kind: Shop, metadata: {name: one}}"), "one.yaml"},
-		Applied{fakekube.Parse("{apiVersion: example.com/v1, kind: Shop, metadata: {name: two}}"), "two.yaml"})
+	a.Add(Applied{Object: fakekube.Parse("{apiVersion: kro.run/v1alpha1, kind: ResourceGraphDefinition, metadata: {name: shop}, spec: {schema: {kind: Shop, group: example.org}}}"), Source: "shop.yaml"},
+		Applied{Object: fakekube.Parse("{apiVersion: example.org/v1, kind: Shop, metadata: {name: one}}"), Source: "one.yaml"},
+		Applied{Object: fakekube.Parse("{apiVersion: example.com/v1, kind: Shop, metadata: {name: two}}"), Source: "two.yaml"})
 	for {
 		if applied, err := a.Next(t.Context()); err != nil {
 			t.Fatal(err)

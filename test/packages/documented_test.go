@@ -44,6 +44,16 @@ func (w *world) command(t *testing.T, args ...string) string {
 	return out.String()
 }
 
+// fails runs a command that fails, and returns what it says.
+func (w *world) fails(t *testing.T, args ...string) string {
+	t.Helper()
+	var out bytes.Buffer
+	if code := cli.Main(t.Context(), args, &out, &out); code == 0 {
+		t.Errorf("espalier %s does not fail", strings.Join(args, " "))
+	}
+	return out.String()
+}
+
 // TestTheDocumentedFunctionIsInstalledFromItsPackage and composes: docs/functions.md, from its program to the ConfigMap.
 func TestTheDocumentedFunctionIsInstalledFromItsPackage(t *testing.T) {
 	w := newWorld(t)

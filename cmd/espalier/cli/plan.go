@@ -30,6 +30,8 @@ type planFlags struct {
 	exitCode     bool
 	against      string
 	wait         time.Duration
+	cacheDir     string
+	registry     registryFlags
 }
 
 func newPlan() *cobra.Command {
@@ -46,6 +48,8 @@ func newPlan() *cobra.Command {
 			"Other programs do not act in a dry run: a node that waits until a new object is ready is listed\n" +
 			"as not known yet. Functions are called, and can respond differently later. The kinds of the files\n" +
 			"are validated by their schemas; webhooks for them are not called. Values from Secrets are hidden.\n\n" +
+			"A package (an .xpkg file, or a Configuration, Function or Provider in a file) is planned with the\n" +
+			"objects that it would install. It is read with the credentials of docker login.\n\n" +
 			"With --against, the plan compares with the instances as a revision composes them, and not with what\n" +
 			"exists. It then covers all waves of a rollout; without --against, the waves up to the first.\n\n" +
 			"Exit codes: 0 if there are no problems, 3 if something is refused, 4 if the controllers were\n" +
@@ -54,7 +58,8 @@ func newPlan() *cobra.Command {
 		Example: "  espalier plan -f platform/webapp.yaml\n" +
 			"  espalier plan -f platform/ -f instances/ --exit-code\n" +
 			"  espalier plan -f platform/webapp.yaml --against webapp-r00003\n" +
-			"  espalier plan -f platform/ -o markdown > comment.md",
+			"  espalier plan -f platform/ -o markdown > comment.md\n" +
+			"  espalier plan -f platform.xpkg",
 		Args: noArguments,
 		RunE: func(cmd *cobra.Command, _ []string) error { return flags.run(cmd) },
 	}
@@ -70,6 +75,9 @@ func newPlan() *cobra.Command {
 	cmd.Flags().StringVar(&flags.against, "against", "", "GraphRevision or CompositionRevision to compare with, instead of what exists")
 	cmd.Flags().BoolVar(&flags.exitCode, "exit-code", false, "exit with 6 if something would change")
 	cmd.Flags().DurationVar(&flags.wait, "wait", 2*time.Minute, "timeout of the controllers' run for the plan")
+	cmd.Flags().StringVar(&flags.cacheDir, "cache-dir", "", "folder of the cache of packages; below the user's by default")
+	flags.registry.add(cmd)
+	_ = cmd.MarkFlagDirname("cache-dir")
 	return cmd
 }
 
@@ -87,10 +95,16 @@ func (f *planFlags) run(cmd *cobra.Command) error {
 	if err := f.check(cmd); err != nil {
 		return err
 	}
-	objects, err := appliedObjects(cmd, f.files)
+	packages, manifests := splitPackages(f.files)
+	objects, err := appliedObjects(cmd, manifests)
 	if err != nil {
 		return err
 	}
+	packaged, err := f.packagedObjects(cmd, packages, objects)
+	if err != nil {
+		return err
+	}
+	objects = append(packaged, objects...)
 	config, err := f.where.config()
 	if err != nil {
 		return err

@@ -65,6 +65,15 @@ func (f *registryFlags) client(ctx context.Context, cache *registry.Cache) (*reg
 	return client, ctx, cancel, nil
 }
 
+// cachedClient returns a client with the cache in a directory, or in the one of the user.
+func (f *registryFlags) cachedClient(ctx context.Context, dir string) (*registry.Client, context.Context, context.CancelFunc, error) {
+	cache, err := openPackageCache(dir)
+	if err != nil {
+		return nil, nil, nil, err
+	}
+	return f.client(ctx, cache)
+}
+
 // openPackageCache opens the cache in a directory, or in the one of the user.
 func openPackageCache(dir string) (*registry.Cache, error) {
 	if dir == "" {

@@ -131,11 +131,7 @@ func inspectReference(cmd *cobra.Command, text string, policy corev1.PullPolicy,
 	if err != nil {
 		return inspected{}, &usageError{fmt.Errorf("there is no file %s, and it is no reference: %w", text, err)}
 	}
-	cache, err := openPackageCache(flags.cacheDir)
-	if err != nil {
-		return inspected{}, err
-	}
-	client, ctx, cancel, err := flags.registry.client(cmd.Context(), cache)
+	client, ctx, cancel, err := flags.registry.cachedClient(cmd.Context(), flags.cacheDir)
 	if err != nil {
 		return inspected{}, err
 	}
