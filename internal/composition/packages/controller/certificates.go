@@ -61,6 +61,8 @@ type issued struct {
 	digest string
 	// renewal is when the certificate has to be renewed, or the authority.
 	renewal time.Time
+	// original says that Crossplane has issued the certificate: it is valid for longer than those of this program.
+	original bool
 }
 
 // Ensure makes a Secret have a certificate that is valid for a while, for an owner. Programs that have read it start again when
@@ -90,6 +92,7 @@ func (c *Certificates) Ensure(ctx context.Context, lease *watch.Lease, name stri
 		data[caKey] = nil
 	}
 	out.renewal = issuer.RenewalOf(pair.Leaf)
+	out.original = pair.Leaf.NotAfter.Sub(pair.Leaf.NotBefore) > 2*leafValidity
 	if until.Before(out.renewal) {
 		out.renewal = until
 	}

@@ -43,7 +43,7 @@ func (d *Deployments) Start(ctx context.Context, lease *watch.Lease, p runtime.P
 			lease.Watch(watch.Object(kind, d.Namespace, o.GetName()))
 		}
 	}
-	renewal, err := d.certificates(ctx, lease, &p)
+	renewal, original, err := d.certificates(ctx, lease, &p)
 	if err != nil {
 		return s, err
 	}
@@ -67,6 +67,11 @@ func (d *Deployments) Start(ctx context.Context, lease *watch.Lease, p runtime.P
 			return s, err
 		}
 	}
+	if original {
+		if err := d.adopt(ctx, lease, p); err != nil {
+			return s, err
+		}
+	}
 	if err := d.apply(ctx, lease, p.Deployment()); err != nil {
 		return s, err
 	}
@@ -79,13 +84,14 @@ func (d *Deployments) Start(ctx context.Context, lease *watch.Lease, p runtime.P
 	return s, nil
 }
 
-// certificates issues the certificates of a program, and returns when they have to be renewed.
-func (d *Deployments) certificates(ctx context.Context, lease *watch.Lease, p *runtime.Program) (renewal time.Time, err error) {
+// certificates issues the certificates of a program, and returns when they have to be renewed. Original says that they are still
+// those of Crossplane.
+func (d *Deployments) certificates(ctx context.Context, lease *watch.Lease, p *runtime.Program) (renewal time.Time, original bool, err error) {
 	owner := &metav1.OwnerReference{APIVersion: v1.GroupVersion.String(), Kind: p.Kind, Name: p.Package, UID: p.PackageUID}
 	server, err := d.Certificates.Ensure(ctx, lease, p.ServerSecret, serverLeaf(p.Package, p.Hosts()), owner)
 	if err != nil || p.ClientSecret == "" {
 		p.Certificates = server.digest
-		return server.renewal, err
+		return server.renewal, server.original, err
 	}
 	// The name is not the revision's, as Crossplane's: during an upgrade, two revisions have the Secret.
 	client, err := d.Certificates.Ensure(ctx, lease, p.ClientSecret, clientLeaf(p.Package), owner)
@@ -93,10 +99,33 @@ func (d *Deployments) certificates(ctx context.Context, lease *watch.Lease, p *r
 		return server.renewal, err
 	}
 	p.Certificates = server.digest[:16] + client.digest[:16]
+	original = server.original && client.original
 	if client.renewal.Before(server.renewal) {
-		return client.renewal, err
+		return client.renewal, original, err
 	}
-	return server.renewal, err
+	return server.renewal, original, err
+}
+
+// adoptedAnnotation is on a Deployment of Crossplane's that runs on: the digest of what would replace it. Once that changes, by a
+// configuration or a certificate, it is replaced.
+const adoptedAnnotation = "espalier.dev/adopted"
+
+// adopt marks a Deployment that Crossplane has written for the revision, so no pod starts again when this program takes over.
+func (d *Deployments) adopt(ctx context.Context, lease *watch.Lease, p runtime.Program) error {
+	wanted := p.Deployment()
+	live, err := d.read(lease, deploymentKind, wanted.GetName())
+	if err != nil || live == nil || live.GetDeletionTimestamp() != nil {
+		return err
+	}
+	has := live.GetAnnotations()
+	if owner := metav1.GetControllerOfNoCopy(live); owner == nil || owner.UID != p.RevisionUID || has[v1alpha1.AppliedAnnotation] != "" || has[adoptedAnnotation] != "" {
+		return nil
+	}
+	change := map[string]any{"metadata": map[string]any{"annotations": map[string]any{adoptedAnnotation: wanted.GetAnnotations()[v1alpha1.AppliedAnnotation]}}}
+	if _, err := d.Cluster.Patch(ctx, live, change, Manager); err != nil && !kube.IsStale(err) {
+		return fmt.Errorf("write Deployment %s/%s: %s%s", d.Namespace, live.GetName(), kube.RedactedMessage(err), kube.Remedy(err))
+	}
+	return errNotRead // the lease brings the next reconcile
 }
 
 // TakeOver implements Runtime.
@@ -177,6 +206,9 @@ func isOfPackage(o *unstructured.Unstructured) bool {
 }
 
 func isUpToDate(live, wanted *unstructured.Unstructured) bool {
+	if has := live.GetAnnotations(); has[v1alpha1.AppliedAnnotation] == "" && has[adoptedAnnotation] == wanted.GetAnnotations()[v1alpha1.AppliedAnnotation] {
+		return true
+	}
 	return live.GetAnnotations()[v1alpha1.AppliedAnnotation] == wanted.GetAnnotations()[v1alpha1.AppliedAnnotation] &&
 		len(plan.LostFields(wanted, live, objectManager)) == 0
 }

@@ -224,10 +224,11 @@ func (r *Revisions) install(ctx context.Context, s *revisionState) error {
 	return nil
 }
 
-// isSettled reports whether the content of the package was installed in this generation, and is there still.
+// isSettled reports whether the content of the package was installed in this generation, and is there still. Crossplane does not
+// always write the generation.
 func (r *Revisions) isSettled(ctx context.Context, s *revisionState) bool {
 	c, _ := condition.Read(s.raw.Unstructured).Get(v1.TypeRevisionHealthy)
-	if c.Status != condition.True || c.ObservedGeneration != s.raw.GetGeneration() || s.revision.Status.ResolvedImage == "" {
+	if c.Status != condition.True || c.ObservedGeneration != 0 && c.ObservedGeneration != s.raw.GetGeneration() || s.revision.Status.ResolvedImage == "" {
 		return false
 	}
 	return r.areInstalled(ctx, s)
