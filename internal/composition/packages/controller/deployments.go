@@ -96,7 +96,7 @@ func (d *Deployments) certificates(ctx context.Context, lease *watch.Lease, p *r
 	// The name is not the revision's, as Crossplane's: during an upgrade, two revisions have the Secret.
 	client, err := d.Certificates.Ensure(ctx, lease, p.ClientSecret, clientLeaf(p.Package), owner)
 	if err != nil {
-		return server.renewal, err
+		return server.renewal, false, err
 	}
 	p.Certificates = server.digest[:16] + client.digest[:16]
 	original = server.original && client.original
