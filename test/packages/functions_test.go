@@ -59,7 +59,7 @@ func newWorld(t *testing.T) *world {
 	config := testkit.ExclusiveServer(t)
 	w := &world{Cluster: testkit.NewCluster(t, config), images: newImages(t), config: config, namespace: testkit.Namespace(t, config), cache: t.TempDir()}
 	t.Cleanup(func() { // once the controllers have stopped
-		for _, kind := range []schema.GroupVersionKind{configurationKind, functionKind, providerKind, revisionKind, v1.GroupVersion.WithKind(v1.ConfigurationRevisionKind)} {
+		for _, kind := range []schema.GroupVersionKind{configurationKind, functionKind, providerKind, revisionKind, v1.GroupVersion.WithKind(v1.ConfigurationRevisionKind), v1.GroupVersion.WithKind(v1.ProviderRevisionKind)} {
 			resource := w.Resource(t, kind, "")
 			if all, err := resource.List(context.Background(), metav1.ListOptions{}); err == nil {
 				for _, o := range all.Items {

@@ -141,7 +141,7 @@ func (w *world) leave(t *testing.T, kind, suffix, image, revision, settings stri
 	}
 	w.SetStatus(t, pkg.GroupVersionKind(), "", pkg.GetName(), map[string]any{"conditions": is("Installed", "Healthy"), "currentRevision": revision, "currentIdentifier": image, "resolvedPackage": image})
 	status["conditions"] = is("RevisionHealthy")
-	if kind == "Function" {
+	if kind != "Configuration" {
 		status["conditions"] = is("RevisionHealthy", "RuntimeHealthy")
 	}
 	status["resolvedImage"] = image
@@ -168,6 +168,16 @@ func TestPackagesOfCrossplaneAreTakenOver(t *testing.T) {
 	pkg, rev := w.leave(t, "Function", "fn", function, "leftfn-0123456789ab", ", tlsServerSecretName: leftfn-tls-server",
 		map[string]any{"endpoint": "dns:///leftfn." + w.namespace + ":9443", "tlsServerSecretName": "leftfn-tls-server", "capabilities": []any{"composition"}})
 	w.Apply(t, strings.NewReplacer("NAMESPACE", w.namespace, "OF_REVISION", rev.GetName(), "OWNER", string(rev.GetUID()), "PACKAGE", string(pkg.GetUID()), "IMAGE", function).Replace(leftRuntime))
+	provider := w.host + "/org/leftprov:v1.0.0"
+	w.push(t, "org/leftprov:v1.0.0", answering(t, "left"), w.meta("Provider", "leftprov"))
+	prov, provRev := w.leave(t, "Provider", "prov", provider, "leftprov-0123456789ab", ", tlsServerSecretName: leftprov-tls-server, tlsClientSecretName: leftprov-tls-client",
+		map[string]any{"endpoint": "dns:///leftprov." + w.namespace + ":9443", "tlsServerSecretName": "leftprov-tls-server", "tlsClientSecretName": "leftprov-tls-client"})
+	_, server = issueAsCrossplane(t, &authority, "leftprov", "leftprov."+w.namespace, "leftprov."+w.namespace+".svc")
+	_, client = issueAsCrossplane(t, &authority, provRev.GetName())
+	w.Apply(t, fmt.Sprintf(secret, "leftprov-tls-server", w.namespace, server))
+	w.Apply(t, fmt.Sprintf(secret, "leftprov-tls-client", w.namespace, client))
+	w.Apply(t, strings.NewReplacer("NAMESPACE", w.namespace, "OF_REVISION", provRev.GetName(), "OWNER", string(provRev.GetUID()), "PACKAGE", string(prov.GetUID()), "IMAGE", provider,
+		"leftfn", "leftprov", "pkg.crossplane.io/function", "pkg.crossplane.io/provider", "Function", "Provider", "FUNCTION_NAME", "PROVIDER_NAME").Replace(leftRuntime))
 	conf, confRev := w.leave(t, "Configuration", "conf", configuration, "leftconf-0123456789ab", "",
 		map[string]any{"objectRefs": []any{map[string]any{"apiVersion": "apiextensions.crossplane.io/v1", "kind": "CompositeResourceDefinition", "name": "lefts.packages.example.org"}}})
 	w.Apply(t, strings.Replace(definition("Left"), "{name: lefts.packages.example.org}", fmt.Sprintf(`{name: lefts.packages.example.org, ownerReferences: [
@@ -181,12 +191,14 @@ func TestPackagesOfCrossplaneAreTakenOver(t *testing.T) {
 		 "dependencies": [{"package": %q, "apiVersion": "pkg.crossplane.io/v1", "kind": "Function", "constraints": ">=1.0.0"}]},
 		{"name": %q, "apiVersion": "pkg.crossplane.io/v1", "kind": "Function", "source": %q, "version": "v1.0.0", "dependencies": []}]}`,
 		confRev.GetName(), w.host+"/org/leftconf", w.host+"/org/leftfn", rev.GetName(), w.host+"/org/leftfn"))
-	w.Await(t, deploymentKind, w.namespace, rev.GetName(), func(o *unstructured.Unstructured) error {
-		if n, _, _ := unstructured.NestedInt64(o.Object, "status", "availableReplicas"); n != 1 {
-			return fmt.Errorf("it is not available")
-		}
-		return nil
-	})
+	for _, name := range []string{rev.GetName(), provRev.GetName()} {
+		w.Await(t, deploymentKind, w.namespace, name, func(o *unstructured.Unstructured) error {
+			if n, _, _ := unstructured.NestedInt64(o.Object, "status", "availableReplicas"); n != 1 {
+				return fmt.Errorf("it is not available")
+			}
+			return nil
+		})
+	}
 	type identity struct{ uid, content string }
 	objects := map[string]func() identity{}
 	watched := func(kind schema.GroupVersionKind, namespace, name string, path ...string) {
@@ -200,6 +212,10 @@ func TestPackagesOfCrossplaneAreTakenOver(t *testing.T) {
 		}
 	}
 	watched(deploymentKind, w.namespace, rev.GetName(), "spec")
+	watched(deploymentKind, w.namespace, provRev.GetName(), "spec")
+	watched(secretKind, w.namespace, "leftprov-tls-server", "data")
+	watched(secretKind, w.namespace, "leftprov-tls-client", "data")
+	watched(provRev.GroupVersionKind(), "", provRev.GetName(), "spec")
 	watched(schema.GroupVersionKind{Version: "v1", Kind: "Service"}, w.namespace, "leftfn", "spec")
 	watched(schema.GroupVersionKind{Version: "v1", Kind: "ServiceAccount"}, w.namespace, rev.GetName(), "secrets")
 	watched(secretKind, w.namespace, "leftfn-tls-server", "data")
@@ -221,6 +237,7 @@ func TestPackagesOfCrossplaneAreTakenOver(t *testing.T) {
 	ready := suite.All(healthy, suite.HasCondition("Ready", "True", "")) // which Crossplane does not write
 	w.Await(t, functionKind, "", "leftfn", ready)
 	w.Await(t, configurationKind, "", "leftconf", ready)
+	w.Await(t, prov.GroupVersionKind(), "", "leftprov", ready)
 	last := ""
 	defer func() { t.Log("the last answer of the function:", last) }()
 	testkit.Poll(t, "it answers", func() bool {
@@ -232,7 +249,7 @@ func TestPackagesOfCrossplaneAreTakenOver(t *testing.T) {
 			t.Errorf("%s was %v, and is %v", name, before[name], after)
 		}
 	}
-	if n := w.kubelet.running(); n != 1 {
+	if n := w.kubelet.running(); n != 2 {
 		t.Errorf("%d pods run", n)
 	}
 

@@ -14,6 +14,7 @@ import (
 	"fmt"
 	"math/big"
 	"net"
+	"slices"
 	"time"
 )
 
@@ -107,7 +108,7 @@ func (a Authority) Issue(l Leaf, validity time.Duration, now time.Time) (certifi
 	return certificate, key, err
 }
 
-// Check parses a certificate. It returns an error if that is not for all of the hosts and usages, or not signed by one of the
+// Check parses a certificate. It returns an error if that is not for all of the usages or, of a server, of the hosts, or not signed by one of the
 // authorities, and ErrExpiring if a third of its validity is left.
 func Check(certificate, key, authorities []byte, l Leaf, now time.Time) (tls.Certificate, error) {
 	pair, err := tls.X509KeyPair(certificate, key)
@@ -124,7 +125,11 @@ func Check(certificate, key, authorities []byte, l Leaf, now time.Time) (tls.Cer
 			return pair, err
 		}
 	}
-	for _, host := range l.Hosts {
+	hosts := l.Hosts
+	if !slices.Contains(l.Usage, x509.ExtKeyUsageServerAuth) {
+		hosts = nil // servers do not verify the names of clients
+	}
+	for _, host := range hosts {
 		if err := pair.Leaf.VerifyHostname(host); err != nil {
 			return pair, fmt.Errorf("the certificate is not for %s: %w", host, err)
 		}

@@ -93,7 +93,7 @@ func (d *Deployments) certificates(ctx context.Context, lease *watch.Lease, p *r
 		p.Certificates = server.digest
 		return server.renewal, server.original, err
 	}
-	// The name is not the revision's, as Crossplane's: during an upgrade, two revisions have the Secret.
+	// The name is not the revision's, as Crossplane's: during an upgrade, two revisions have the Secret. Crossplane's is used on.
 	client, err := d.Certificates.Ensure(ctx, lease, p.ClientSecret, clientLeaf(p.Package), owner)
 	if err != nil {
 		return server.renewal, false, err
