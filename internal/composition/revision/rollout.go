@@ -73,9 +73,9 @@ func (r *Compositions) rollOut(ctx context.Context, v *reconcileState) reconcile
 
 // step returns false while the instances are not known; the lease enqueues the composition.
 func (r *Compositions) step(ctx context.Context, v *reconcileState, rollout xrd.Rollout) (step revision.Step, known bool, err error) {
-	d, known, err := r.definition(v)
-	if err != nil || !known || d == nil {
-		return step, false, err
+	d, known := r.definition(v)
+	if !known || d == nil {
+		return step, false, nil
 	}
 	kind := d.CompositeKind()
 	_, state := v.lease.Matching(kind, "", labels.Everything())
@@ -107,18 +107,18 @@ func (r *Compositions) step(ctx context.Context, v *reconcileState, rollout xrd.
 }
 
 // definition returns the definition of the composition's kind; nil if there is none.
-func (r *Compositions) definition(v *reconcileState) (d *v1.CompositeResourceDefinition, known bool, err error) {
+func (r *Compositions) definition(v *reconcileState) (d *v1.CompositeResourceDefinition, known bool) {
 	all, state := v.lease.Matching(definitionKind, "", labels.Everything())
 	if state.Phase != watch.Synced {
-		return nil, false, nil
+		return nil, false
 	}
 	for _, o := range all {
 		d, err := xrd.Read(o)
 		if err == nil && v1.TypeReferenceTo(d.CompositeKind()) == v.composition.Spec.CompositeTypeRef {
-			return d, true, nil
+			return d, true
 		}
 	}
-	return nil, true, nil
+	return nil, true
 }
 
 // recordState writes the annotation with the state; nil removes it.

@@ -107,7 +107,7 @@ func (r *Revisions) withState(s *revisionState, o, live *unstructured.Unstructur
 		return o
 	}
 	o = o.DeepCopy()
-	if !hasCapability(s.status, v1.CapabilitySafeStart) || live != nil && isActive(live) {
+	if !startsSafely(s.status) || live != nil && isActive(live) {
 		_ = unstructured.SetNestedField(o.Object, string(apiextensions.ManagedResourceActive), "spec", "state")
 	} else if !isActive(o) {
 		unstructured.RemoveNestedField(o.Object, "spec", "state")

@@ -136,7 +136,7 @@ func definitionOf(o *unstructured.Unstructured) *unstructured.Unstructured {
 
 // awaitsActivation reports whether a provider starts without its kinds, and none of them is active: then it has nothing to do.
 func (r *Revisions) awaitsActivation(s *revisionState) (bool, error) {
-	if !hasCapability(s.status, v1.CapabilitySafeStart) {
+	if !startsSafely(s.status) {
 		return false, nil
 	}
 	refs, _ := s.status["objectRefs"].([]any)

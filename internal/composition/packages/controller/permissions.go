@@ -81,15 +81,16 @@ func (r *Revisions) providerOf(o *unstructured.Unstructured, status map[string]a
 			out.Kinds = append(out.Kinds, kind)
 		}
 	}
-	out.SafeStart = hasCapability(status, v1.CapabilitySafeStart)
+	out.SafeStart = startsSafely(status)
 	return out
 }
 
-func hasCapability(status map[string]any, capability string) bool {
+// startsSafely reports whether the provider waits for its kinds, so these need not be installed at once.
+func startsSafely(status map[string]any) bool {
 	capabilities, _ := status["capabilities"].([]any)
 	return slices.ContainsFunc(capabilities, func(c any) bool {
 		text, _ := c.(string)
-		return permissions.IsCapability(text, capability)
+		return permissions.IsCapability(text, v1.CapabilitySafeStart)
 	})
 }
 

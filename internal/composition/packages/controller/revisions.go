@@ -157,7 +157,7 @@ func (r *Revisions) activate(ctx context.Context, s *revisionState) reconcile.Re
 		running.Message = note
 		waits = r.judge(s, &running, runErr) && waits
 		conditions = append(conditions, running)
-		if hasCapability(s.status, v1.CapabilitySafeStart) {
+		if startsSafely(s.status) {
 			conditions = append(conditions, activity(s.idle))
 		}
 		if asProblem(runErr) == nil && failed == nil {
