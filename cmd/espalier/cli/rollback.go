@@ -88,8 +88,9 @@ type versioned struct {
 	of     dynamic.ResourceInterface
 	kind   string
 	id     object.Definition
-	// revisions are those of a composition, as read; nil for definitions.
+	// revisions are those of a composition, as listed at a version; nil for definitions.
 	revisions []*apiextensions.CompositionRevision
+	version   string
 }
 
 // versionedOf finds what a name means.
@@ -131,7 +132,7 @@ func (v *versioned) plan(ctx context.Context, o *unstructured.Unstructured, to i
 		return planRollback(o, all, to)
 	}
 	var err error
-	if v.revisions, err = compositionRevisionsOf(ctx, v.client, v.id.Name); err != nil {
+	if v.revisions, v.version, err = compositionRevisionsOf(ctx, v.client, v.id.Name); err != nil {
 		return rollbackPlan{}, err
 	}
 	if o, err = v.status(o); err != nil {
@@ -185,7 +186,16 @@ func rollBack(cmd *cobra.Command, flags rollbackFlags, name string) error {
 func (t rollbackPlan) follow(ctx context.Context, v *versioned, patched *unstructured.Unstructured, wait time.Duration) (problem string) {
 	ctx, cancel := context.WithTimeout(ctx, wait)
 	defer cancel()
+	// The state of a composition is on its revisions.
+	since, composition := patched.GetResourceVersion(), (*unstructured.Unstructured)(nil)
+	if v.kind == apiextensions.CompositionKind {
+		since, composition = v.version, patched
+	}
 	watcher := &cache.ListWatch{WatchFuncWithContext: func(ctx context.Context, o metav1.ListOptions) (watch.Interface, error) {
+		if composition != nil {
+			o.LabelSelector = labels.Set{apiextensions.CompositionNameLabel: v.id.Name}.String()
+			return v.client.Resource(apiextensions.GroupVersion.WithResource("compositionrevisions")).Watch(ctx, o)
+		}
 		o.FieldSelector = fields.OneTermEqualSelector("metadata.name", patched.GetName()).String()
 		return v.of.Watch(ctx, o)
 	}}
@@ -198,10 +208,16 @@ func (t rollbackPlan) follow(ctx context.Context, v *versioned, patched *unstruc
 	if problem, final := t.answer(before, patched); final {
 		return problem
 	}
-	_, err = watchtools.Until(ctx, patched.GetResourceVersion(), watcher, func(e watch.Event) (done bool, err error) {
+	_, err = watchtools.Until(ctx, since, watcher, func(e watch.Event) (done bool, err error) {
 		now, ok := e.Object.(*unstructured.Unstructured)
 		if !ok {
 			return false, nil
+		}
+		if composition != nil {
+			if err := v.changed(now); err != nil {
+				return false, err
+			}
+			now = composition
 		}
 		if now, err = v.status(now); err != nil {
 			return false, err

@@ -3,6 +3,7 @@ package cli
 import (
 	"context"
 	"fmt"
+	"slices"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
@@ -18,23 +19,32 @@ import (
 	"github.com/espalier-dev/espalier/internal/serving/revision"
 )
 
-// compositionRevisionsOf lists the revisions of a composition.
-func compositionRevisionsOf(ctx context.Context, client dynamic.Interface, composition string) ([]*v1.CompositionRevision, error) {
+// compositionRevisionsOf lists the revisions of a composition. The version is that of the list.
+func compositionRevisionsOf(ctx context.Context, client dynamic.Interface, composition string) (out []*v1.CompositionRevision, version string, err error) {
 	list, err := client.Resource(v1.GroupVersion.WithResource("compositionrevisions")).List(ctx, metav1.ListOptions{
 		LabelSelector: labels.Set{v1.CompositionNameLabel: composition}.String(),
 	})
 	if err != nil {
-		return nil, fmt.Errorf("read the revisions of composition %s: %w", composition, err)
+		return nil, "", fmt.Errorf("read the revisions of composition %s: %w", composition, err)
 	}
-	var out []*v1.CompositionRevision
 	for _, o := range list.Items {
 		one := &v1.CompositionRevision{}
 		if err := runtime.DefaultUnstructuredConverter.FromUnstructured(o.Object, one); err != nil {
-			return nil, fmt.Errorf("decode CompositionRevision %s: %w", o.GetName(), err)
+			return nil, "", fmt.Errorf("decode CompositionRevision %s: %w", o.GetName(), err)
 		}
 		out = append(out, one)
 	}
-	return out, nil
+	return out, list.GetResourceVersion(), nil
+}
+
+// changed takes a revision of the composition as it is now.
+func (v *versioned) changed(o *unstructured.Unstructured) error {
+	one := &v1.CompositionRevision{}
+	if err := runtime.DefaultUnstructuredConverter.FromUnstructured(o.Object, one); err != nil {
+		return fmt.Errorf("decode CompositionRevision %s: %w", o.GetName(), err)
+	}
+	v.revisions = append(slices.DeleteFunc(v.revisions, func(r *v1.CompositionRevision) bool { return r.Name == one.Name }), one)
+	return nil
 }
 
 // graphRevisions are the revisions of a composition with what a rollback reads of them.
