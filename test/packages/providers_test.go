@@ -152,8 +152,15 @@ func TestAProviderMayDoWhatTheAdministratorAllows(t *testing.T) {
 	if _, after := w.roles(t, revision); !cmp.Equal(versions, after) {
 		t.Errorf("unchanged roles were written: %s", cmp.Diff(versions, after))
 	}
-	w.Delete(t, providerKind, "", "allowed")
+	w.deleteInUse(t, "allowed")
 	w.AwaitGone(t, clusterRoleKind, "", "crossplane:provider:"+revision+":system")
+}
+
+// deleteInUse deletes a provider without waiting for its instances, which the controllers may not list here.
+func (w *world) deleteInUse(t *testing.T, provider string) {
+	t.Helper()
+	w.Patch(t, providerKind, "", provider, `{"metadata": {"annotations": {"espalier.dev/delete-in-use": "true"}}}`)
+	w.Delete(t, providerKind, "", provider)
 }
 
 // TestAFamilySharesItsKinds as long as its members are installed.
@@ -278,7 +285,7 @@ func TestManagedResourcesAreActivated(t *testing.T) {
 	w.Delete(t, schema.GroupVersionKind{Group: "apiextensions.crossplane.io", Version: "v1", Kind: "Composition"}, "", "activated")
 	w.Await(t, managedKind, "", "things."+group, suite.HasCondition("Established", "True", ""))
 	w.Await(t, managedKind, "", "widgets."+group, suite.HasCondition("Established", "False", "InactiveManagedResource"))
-	w.Delete(t, providerKind, "", "activated")
+	w.deleteInUse(t, "activated")
 	w.AwaitGone(t, crdKind, "", "things."+group)
 }
 

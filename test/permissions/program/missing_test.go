@@ -105,10 +105,11 @@ func TestMissingPermissionsAreNamed(t *testing.T) {
 
 	t.Log("at the start")
 	w.awaitReadiness(t, true, who+" lacks: ", "create, delete, get, list, patch and watch customresourcedefinitions.apiextensions.k8s.io", "get and update leases.coordination.k8s.io named espalier.espalier.dev in namespace "+w.NS)
-	if log := w.log.String(); !strings.Contains(log, "the controllers lack permissions") || !strings.Contains(log, "customresourcedefinitions.apiextensions.k8s.io") ||
-		!strings.Contains(log, "espalier rbac --controllers --serviceaccount "+w.NS+":"+account) {
-		t.Errorf("the log does not say what is missing:\n%s", log)
-	}
+	testkit.Poll(t, "the log says what is missing", func() bool {
+		log := w.log.String()
+		return strings.Contains(log, "the controllers lack permissions") && strings.Contains(log, "customresourcedefinitions.apiextensions.k8s.io") &&
+			strings.Contains(log, "espalier rbac --controllers --serviceaccount "+w.NS+":"+account)
+	})
 	w.grant(t)
 	select {
 	case <-ready:
