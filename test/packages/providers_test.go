@@ -204,7 +204,7 @@ func TestAPackageChangesTheFormOfItsKinds(t *testing.T) {
 	w.install(t, "Provider", "form", "org/provider-form:v1.0.0")
 	w.Await(t, providerKind, "", "form", healthy)
 	w.Apply(t, "{apiVersion: "+group+"/v1, kind: Thing, metadata: {name: thing}}")
-	for _, step := range []struct{ version, owner string }{{"v2.0.0", "ManagedResourceDefinition"}, {"v1.0.0", "ProviderRevision"}} {
+	for _, step := range []struct{ version, owner string }{{"v2.0.0", "ManagedResourceDefinition"}, {"v1.0.0", "ProviderRevision"}, {"v2.0.0", "ManagedResourceDefinition"}} {
 		w.install(t, "Provider", "form", "org/provider-form:"+step.version)
 		w.Await(t, crdKind, "", "things."+group, func(o *unstructured.Unstructured) error {
 			if owner := metav1.GetControllerOf(o); owner == nil || owner.Kind != step.owner {

@@ -10,7 +10,6 @@ import (
 
 	rbacv1 "k8s.io/api/rbac/v1"
 	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 
 	pkgv1 "github.com/espalier-dev/espalier/api/pkg/v1"
@@ -96,17 +95,16 @@ func (d definitions) Named(name string) (*apiextensionsv1.CustomResourceDefiniti
 	return found[0], true
 }
 
-// packageOf returns the revision, or the definition of a managed resource, that controls a CustomResourceDefinition.
-func packageOf(c *apiextensionsv1.CustomResourceDefinition) []object.Key {
-	owner := metav1.GetControllerOfNoCopy(c)
-	if owner == nil {
-		return nil
+// packageOf returns the revisions and the definition of a managed resource that own a CustomResourceDefinition: when its controller
+// lets it go, another of them may become that.
+func packageOf(c *apiextensionsv1.CustomResourceDefinition) (out []object.Key) {
+	for _, owner := range c.OwnerReferences {
+		kind := schema.FromAPIVersionAndKind(owner.APIVersion, owner.Kind)
+		if kind.Group == pkgv1.GroupVersion.Group || kind == controller.ManagedKind {
+			out = append(out, object.Key{Group: kind.Group, Kind: kind.Kind, Name: owner.Name})
+		}
 	}
-	kind := schema.FromAPIVersionAndKind(owner.APIVersion, owner.Kind)
-	if kind.Group != pkgv1.GroupVersion.Group && kind != controller.ManagedKind {
-		return nil
-	}
-	return []object.Key{{Group: kind.Group, Kind: kind.Kind, Name: owner.Name}}
+	return out
 }
 
 // packageOptions returns nil if no packages are installed.
