@@ -12,7 +12,7 @@ import "embed"
 //go:embed crds/pkg.crossplane.io_function*.yaml
 var CRDs embed.FS
 
-// ManagerCRDs holds those of the kinds that only the package manager serves.
+// ManagerCRDs are the CustomResourceDefinitions of the kinds that only the package manager serves.
 //
 //go:embed crds/pkg.crossplane.io_[^f]*.yaml
 var ManagerCRDs embed.FS

@@ -18,7 +18,7 @@ const (
 	WatchOperationLabel = "ops.crossplane.io/watchoperation"
 )
 
-// Annotations on Operations of a WatchOperation: the object whose change they are for.
+// Annotations on Operations of a WatchOperation: they name the object that changed.
 const (
 	WatchedAPIVersionAnnotation      = "ops.crossplane.io/watched-resource-apiversion"
 	WatchedKindAnnotation            = "ops.crossplane.io/watched-resource-kind"

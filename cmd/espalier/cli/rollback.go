@@ -88,7 +88,7 @@ type versioned struct {
 	of     dynamic.ResourceInterface
 	kind   string
 	id     object.Definition
-	// revisions are those of a composition, as listed at a version; nil for definitions.
+	// revisions are the revisions of a composition at the time of a list; nil for definitions.
 	revisions []*apiextensions.CompositionRevision
 	version   string
 }

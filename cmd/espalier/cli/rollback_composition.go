@@ -19,7 +19,7 @@ import (
 	"github.com/espalier-dev/espalier/internal/serving/revision"
 )
 
-// compositionRevisionsOf lists the revisions of a composition. The version is that of the list.
+// compositionRevisionsOf lists the revisions of a composition. It also returns the resource version of the list.
 func compositionRevisionsOf(ctx context.Context, client dynamic.Interface, composition string) (out []*v1.CompositionRevision, version string, err error) {
 	list, err := client.Resource(v1.GroupVersion.WithResource("compositionrevisions")).List(ctx, metav1.ListOptions{
 		LabelSelector: labels.Set{v1.CompositionNameLabel: composition}.String(),

@@ -99,7 +99,7 @@ func objectsOf(desired *pipeline.Desired) (out []*unstructured.Unstructured, err
 	return out, errors.Join(problems...)
 }
 
-// apply creates an object, or changes the fields of one that exists, whoever manages them.
+// apply creates an object, or changes the fields of an existing one, even if another manager owns them.
 func (f *fetcher) apply(ctx context.Context, o *unstructured.Unstructured, manager string) (*unstructured.Unstructured, error) {
 	resource, err := f.kinds.Resolve(ctx, o.GroupVersionKind())
 	if err != nil {

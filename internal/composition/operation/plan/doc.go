@@ -25,7 +25,7 @@ type Operation struct {
 	// Ended is when it ended; zero while it runs, or has not begun yet.
 	Ended     time.Time
 	Succeeded bool
-	// Watched is the object whose change it is for.
+	// Watched is the object that changed.
 	Watched Object
 }
 

@@ -52,7 +52,7 @@ type CronStep struct {
 // Next decides which operation is due. Of several times that have passed only the last counts. Under Forbid it waits for the running
 // operation, for as long as the deadline allows.
 func (c Cron) Next() (s CronStep) {
-	now, last := c.Now.UTC(), c.Last.UTC() // a schedule without a time zone has that of the time
+	now, last := c.Now.UTC(), c.Last.UTC() // a schedule without a time zone uses the zone of these times
 	slot := latest(c.Schedule, last, now)
 	if next := following(c.Schedule, last, now); !next.IsZero() {
 		s.After = next.Sub(now)

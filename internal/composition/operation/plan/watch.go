@@ -19,7 +19,7 @@ type Object struct {
 
 func (o Object) revision() uint64 { return Revision(o.ResourceVersion) }
 
-// Revision is a resourceVersion as a number: that of a later change is greater. What is not a number is 0.
+// Revision is a resourceVersion as a number, which grows with each change; 0 if it is not a number.
 func Revision(resourceVersion string) uint64 {
 	n, _ := strconv.ParseUint(resourceVersion, 10, 64)
 	return n
@@ -36,7 +36,7 @@ type Watch struct {
 	Kind schema.GroupVersionKind
 	// Handled is the revision up to which operations were made.
 	Handled uint64
-	// Objects exist, and Deleted are those that do not any more, without an operation for that.
+	// Objects exist. Deleted no longer do, and have no operation for that yet.
 	Objects, Deleted []Object
 	Policy           v1alpha1.ConcurrencyPolicy
 	Operations       []Operation

@@ -1,4 +1,4 @@
-// Package activation decides which ManagedResourceDefinitions become active: those that a policy names, and those whose kind a
+// Package activation decides which ManagedResourceDefinitions become active: a policy names them, or their kind is one that a
 // definition composes. None becomes inactive again: its objects would be lost.
 //
 // Pure: it decides from values alone.
@@ -23,7 +23,7 @@ type Definition struct {
 // Policy is a ManagedResourceActivationPolicy.
 type Policy struct {
 	Name string
-	// Patterns are those of path.Match.
+	// Patterns have the syntax of path.Match.
 	Patterns []string
 }
 
@@ -39,7 +39,7 @@ type Status struct {
 type Plan struct {
 	// Activate are the definitions to activate, sorted.
 	Activate []string
-	// Statuses are those of all policies, by name.
+	// Statuses are the statuses of all policies, by name.
 	Statuses map[string]Status
 }
 

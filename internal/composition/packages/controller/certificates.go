@@ -61,7 +61,7 @@ type issued struct {
 	digest string
 	// renewal is when the certificate has to be renewed, or the authority.
 	renewal time.Time
-	// original says that Crossplane has issued the certificate: it is valid for longer than those of this program.
+	// original says that Crossplane has issued the certificate: it is valid for longer than one of this program's.
 	original bool
 }
 

@@ -227,7 +227,7 @@ func withOwners(o, live *unstructured.Unstructured) *unstructured.Unstructured {
 	return o
 }
 
-// available reads whether a Deployment runs what it has to. While it replaces its pods, those of before are available.
+// available reads whether a Deployment runs what it has to. While it replaces its pods, the former ones are available.
 func available(o *unstructured.Unstructured) (bool, string) {
 	if o == nil {
 		return false, "its Deployment is created"

@@ -85,7 +85,7 @@ type CRDs interface {
 // Config is what the reconcilers need.
 type Config struct {
 	Cluster Cluster
-	// DryRun is a Cluster whose writes are only checked.
+	// DryRun is a Cluster that only checks writes.
 	DryRun  Cluster
 	Hub     *watch.Hub
 	CRDs    CRDs
@@ -96,7 +96,7 @@ type Config struct {
 	Namespace string
 	Images    *Images
 	Runtime   Runtime
-	// External are the kinds of packages whose programs run elsewhere: who runs them reports that in the statuses of revisions.
+	// External are the kinds of packages with programs that run elsewhere. Their operator sets the statuses of the revisions.
 	External map[string]bool
 	// Certificates issues the certificates of programs.
 	Certificates *Certificates

@@ -64,7 +64,7 @@ func (r *Revisions) establish(ctx context.Context, s *revisionState) error {
 	return nil
 }
 
-// objects are those that the revision installs, as they have to be in this cluster, but for their owners.
+// objects are the objects that the revision installs, as they have to be in this cluster, without owners.
 func (r *Revisions) objects(ctx context.Context, s *revisionState) (out []*unstructured.Unstructured, err error) {
 	configurations := map[string]string{}
 	for _, o := range s.content.Package.Objects {

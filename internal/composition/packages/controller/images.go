@@ -89,7 +89,7 @@ type Request struct {
 	registry.Request
 	For         object.Key
 	Credentials string
-	// Authorities are those of which one must have signed the package; nil for no verification.
+	// Authorities: one of them must have signed the package; nil for no verification.
 	Authorities []signature.Authority
 }
 

@@ -41,7 +41,7 @@ type Packages struct {
 	reported sync.Map
 }
 
-// anyPackage has the fields of all kinds of packages, and anyRevision those of their revisions: the kinds have the same.
+// anyPackage has the fields that all kinds of packages share, and anyRevision the fields that their revisions share.
 type (
 	anyPackage  = v1.Function
 	anyRevision = v1.FunctionRevision

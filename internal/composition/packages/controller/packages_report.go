@@ -81,7 +81,7 @@ func (r *Packages) lastHealth(s *packageState, otherwise v1alpha1.Condition) v1a
 	return otherwise
 }
 
-// healthOf completes the conditions from those of a revision.
+// healthOf adds the conditions that come from a revision.
 func (r *Packages) healthOf(o *unstructured.Unstructured, installed, healthy v1alpha1.Condition, waits bool) (v1alpha1.Condition, v1alpha1.Condition, bool) {
 	kinds := []string{v1.TypeRevisionHealthy}
 	if r.runs() {

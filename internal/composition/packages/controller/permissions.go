@@ -53,7 +53,7 @@ func (r *Revisions) grant(ctx context.Context, s *revisionState, account *rbacv1
 	return noteOf(g, r.ProviderPermissions), nil
 }
 
-// family reads the revisions of the family, whose kinds the program uses too: each change of them brings another reconcile.
+// family reads the revisions of the family, because the program uses their kinds too. Each change of them causes another reconcile.
 func (r *Revisions) family(s *revisionState) (out []permissions.Revision, known bool, err error) {
 	family := s.raw.GetLabels()[permissions.FamilyLabel]
 	if family == "" {

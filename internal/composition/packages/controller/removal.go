@@ -42,7 +42,7 @@ var (
 	graphKind       = v1alpha1.GroupVersion.WithKind(v1alpha1.ResourceGraphDefinitionKind).GroupKind()
 )
 
-// use is a kind whose objects need a package.
+// use is a kind with objects that need a package.
 type use struct {
 	kind    schema.GroupVersionKind
 	objects []*unstructured.Unstructured

@@ -49,7 +49,7 @@ func (r *Resolution) Status(pkg object.Key) (s resolve.Status, known bool) {
 	return s, known
 }
 
-// publish returns the packages whose status has changed.
+// publish returns the packages with a changed status.
 func (r *Resolution) publish(all map[object.Key]resolve.Status) (changed []object.Key) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -386,7 +386,7 @@ func (r *Locks) write(ctx context.Context, s *lockState) reconcile.Result {
 	return out.OrDone()
 }
 
-// content has the active revisions whose dependencies are known.
+// content has the active revisions with known dependencies.
 func (r *Locks) content(s *lockState) []v1beta1.LockPackage {
 	dependencies := r.memoize(s)
 	var active []resolve.Locked

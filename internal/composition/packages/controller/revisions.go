@@ -54,7 +54,7 @@ type revisionState struct {
 
 // problem is why a revision is not healthy.
 type problem struct {
-	// reason is that of the event, and waits says that it ends without a user.
+	// reason is the reason of the event. waits says that the problem ends without an action of a user.
 	reason string
 	text   string
 	waits  bool
@@ -112,7 +112,7 @@ func (r *Revisions) read(s *revisionState) (known bool, err error) {
 
 func (r *Revisions) runs() bool { return r.Package.Kind != v1.ConfigurationKind }
 
-// isExternal reports whether another program runs those of the packages.
+// isExternal reports whether the programs of these packages run elsewhere.
 func (r *Revisions) isExternal() bool { return r.External[r.Package.Kind] }
 
 // reported is what that one has reported.
@@ -120,7 +120,7 @@ func reported(s *revisionState) v1alpha1.Condition {
 	c, ok := condition.Read(s.raw.Unstructured).Get(v1.TypeRuntimeHealthy)
 	if !ok {
 		return v1alpha1.Condition{Type: v1.TypeRuntimeHealthy, Status: condition.Unknown, Reason: v1.ReasonUnknownHealth,
-			Message: "the program runs elsewhere (packages.runtime): whoever runs it sets this condition, status.endpoint and status.tlsServerSecretName"}
+			Message: "the program runs elsewhere (packages.runtime): its operator sets this condition, status.endpoint and status.tlsServerSecretName"}
 	}
 	c.LastTransitionTime = nil
 	return c
@@ -271,7 +271,7 @@ func (r *Revisions) unpack(s *revisionState) error {
 	return nil
 }
 
-// imageToRun names the content by its digest, so the program is that of the package wherever the tag leads. With the policy
+// imageToRun names the content by its digest, so the program matches the package even if the tag moves. With the policy
 // Never, a node may have the image by its tag alone.
 func (r *Revisions) imageToRun(s *revisionState) string {
 	ref := s.source.request.Reference

@@ -14,9 +14,9 @@ import (
 type Runtime interface {
 	// Start makes a program run as it is described.
 	Start(ctx context.Context, lease *watch.Lease, p runtime.Program) (State, error)
-	// TakeOver makes the endpoint of the package that of this revision, whose program is ready.
+	// TakeOver points the endpoint of the package at this revision. Its program is ready.
 	TakeOver(ctx context.Context, lease *watch.Lease, p runtime.Program) error
-	// Stop ends a program. The endpoint stays that of the revision that has taken over.
+	// Stop ends a program. The endpoint stays with the revision that has taken over.
 	Stop(ctx context.Context, lease *watch.Lease, p runtime.Program) error
 }
 

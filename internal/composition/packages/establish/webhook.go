@@ -34,7 +34,7 @@ func HasWebhooks(o *unstructured.Unstructured) bool {
 	return IsConfiguration(o) || strategy == "Webhook"
 }
 
-// Complete makes all webhooks that an object names those of the package. Configurations of webhooks are named for it, so a package
+// Complete points all webhooks in an object at the package. Configurations of webhooks are named for it, so a package
 // has one of each kind.
 func (w Webhooks) Complete(o *unstructured.Unstructured) (*unstructured.Unstructured, error) {
 	o = o.DeepCopy()

@@ -52,7 +52,7 @@ func newTemplate(name string) *x509.Certificate {
 	}
 }
 
-// issue returns a certificate for one use: that of a function is not accepted from a client, nor under another name.
+// issue returns a certificate for one use: a function's certificate is not accepted from a client, nor under another name.
 func (a *authority) issue(name string, use x509.ExtKeyUsage) (pipeline.Identity, error) {
 	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
 	if err != nil {

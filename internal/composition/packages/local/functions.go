@@ -42,7 +42,7 @@ type Options struct {
 	Store *Store
 	// Machine returns what this machine allows.
 	Machine func() launch.Machine
-	// Environment are environment variables for the programs, as NAME=VALUE, beside those of their images.
+	// Environment are environment variables for the programs, as NAME=VALUE, in addition to the ones in their images.
 	Environment []string
 	// Output returns the writer for what concerns a function, and for the output of its program.
 	Output func(function string) io.Writer
@@ -124,7 +124,7 @@ func packageOf(key string) (p Package) {
 	return Package{function, image, corev1.PullPolicy(pull)}
 }
 
-// Subscribe calls notify with each package whose state changes. It must not block.
+// Subscribe calls notify with a package when its state changes. notify must not block.
 func (f *Functions) Subscribe(notify func(Package)) (stop func()) {
 	f.mu.Lock()
 	defer f.mu.Unlock()

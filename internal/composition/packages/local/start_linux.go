@@ -91,7 +91,7 @@ func EnterNamespaces() {
 	if os.Args[0] != namespacesName {
 		return
 	}
-	runtime.LockOSThread() // whose privileges are given up
+	runtime.LockOSThread() // this thread gives up its privileges
 	var r confinement
 	err := json.Unmarshal([]byte(strings.Join(os.Args[1:], "")), &r)
 	if err == nil {

@@ -91,7 +91,7 @@ func Compute(r Revision, others []Revision, account *rbacv1.Subject, bound []rba
 	return g
 }
 
-// needs is what a program needs for its kinds and those of its family, and for credentials, leader election and events.
+// needs is what a program needs for its own kinds, the kinds of its family, and for credentials, leader election and events.
 func needs(r Revision, others []Revision) (out []rbac.Permission) {
 	kinds := map[rbac.Resource]bool{}
 	for _, one := range append(slices.Clone(others), r) {

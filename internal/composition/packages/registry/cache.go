@@ -19,7 +19,7 @@ import (
 )
 
 const (
-	// maxTagRecords bounds the tags whose digests are stored.
+	// maxTagRecords bounds the number of tags with a stored digest.
 	maxTagRecords = 4096
 	// staleLimit is how old an unfinished file is before it is deleted: its program crashed.
 	staleLimit = 24 * time.Hour

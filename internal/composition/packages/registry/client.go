@@ -46,7 +46,7 @@ type Request struct {
 
 // Fetched is a package.
 type Fetched struct {
-	// Digest identifies the package: that of its image or of its index.
+	// Digest identifies the package. It is the digest of its image or index.
 	Digest v1.Hash
 	// Stream is its YAML stream.
 	Stream []byte
@@ -59,7 +59,7 @@ type Fetched struct {
 // Manifest is what a reference refers to.
 type Manifest struct {
 	MediaType string
-	// Platforms are those of an index; empty for an image.
+	// Platforms are the platforms in an index; empty for an image.
 	Platforms []string
 }
 
@@ -90,7 +90,7 @@ func (s *session) fetch() (*Fetched, error) {
 	return out, err
 }
 
-// Image returns the image for a platform, whose runtime a package is, and the digest of the package. Its layers are fetched when they are read,
+// Image returns the image for a platform, which the package runs, and the digest of the package. Its layers are fetched when they are read,
 // within the context, and stored in the cache.
 func (c *Client) Image(ctx context.Context, r Request, platform v1.Platform) (v1.Image, v1.Hash, error) {
 	s, err := c.begin(ctx, r)
@@ -257,7 +257,7 @@ func (s *session) blob(d v1.Descriptor) (io.ReadCloser, error) {
 		if err == nil {
 			return s.cache.Open(d.Digest)
 		}
-		if attempt == maxConnects || !isTransient(err) { // the transport does not send a request again whose answer ends too early
+		if attempt == maxConnects || !isTransient(err) { // the transport does not repeat a request after a truncated answer
 			return nil, err
 		}
 		if err := pause(s.ctx, backoff(attempt)); err != nil {

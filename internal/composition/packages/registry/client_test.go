@@ -360,7 +360,7 @@ func TestManifestsThatAreTwoThings(t *testing.T) {
 	for name, tc := range map[string]struct{ text, problem string }{
 		"an image":         {`{"config": ` + hash + `, "layers": [` + hash + `]}`, ""},
 		"an index":         {`{"manifests": [` + hash + `]}`, ""},
-		"both":             {`{"config": ` + hash + `, "manifests": [` + hash + `]}`, "at once"},
+		"both":             {`{"config": ` + hash + `, "manifests": [` + hash + `]}`, "as an index"},
 		"neither":          {`{"schemaVersion": 1, "fsLayers": []}`, "no longer uses"},
 		"not JSON":         {`nothing`, "cannot be read"},
 		"a digest that is": {`{"config": {"digest": "none"}}`, "cannot be read"},

@@ -10,7 +10,7 @@ import (
 	"github.com/google/go-containerregistry/pkg/v1/types"
 )
 
-// image is that of a manifest, or of one of its manifests if it is an index. Its layers are read from the cache, and fetched into it before.
+// image is the image of a manifest; for an index, of one of its manifests. Its layers are fetched into the cache and read from there.
 func (s *session) image(digest v1.Hash, m *manifest, platform *v1.Platform) (v1.Image, error) {
 	if len(m.Manifests) > 0 {
 		chosen, err := m.forPlatform(platform)

@@ -12,7 +12,7 @@ import (
 	"github.com/espalier-dev/espalier/internal/composition/packages/xpkg"
 )
 
-// manifest is that of an image, with Config and Layers, or that of an index of images, with Manifests.
+// manifest is the manifest of an image, with Config and Layers, or an index of images, with Manifests.
 type manifest struct {
 	MediaType types.MediaType `json:"mediaType"`
 	Config    v1.Descriptor   `json:"config"`
@@ -29,7 +29,7 @@ func parseManifest(raw []byte) (*manifest, error) {
 	isImage, isIndex := m.Config.Digest.Hex != "", len(m.Manifests) > 0
 	switch {
 	case isImage && isIndex:
-		return nil, errors.New("the manifest of the package is that of an image and of an index at once")
+		return nil, errors.New("the manifest of the package has both layers, as an image, and manifests, as an index")
 	case !isImage && !isIndex:
 		return nil, errors.New("the reference is not an image or an index of images, or one of a format that Docker no longer uses")
 	case m.MediaType == "":

@@ -18,7 +18,7 @@ import (
 
 // Options are how registries are reached.
 type Options struct {
-	// CABundle has certificates in PEM that are trusted besides those of the system.
+	// CABundle has certificates in PEM that are trusted in addition to the system's.
 	CABundle []byte
 	// Insecure are registries, as host or host:port, that are reached by plain HTTP, or without checking their certificates.
 	Insecure []string
@@ -208,7 +208,7 @@ func retryAfter(text string, now time.Time) time.Duration {
 	return 0
 }
 
-// isTransient reports whether an error may be gone soon, unlike that of a certificate.
+// isTransient reports whether an error may go away by itself, which an invalid certificate does not.
 func isTransient(err error) bool {
 	var network net.Error
 	return errors.As(err, &network) && network.Timeout() || errors.Is(err, io.EOF) || errors.Is(err, io.ErrUnexpectedEOF) ||

@@ -90,7 +90,7 @@ type Result struct {
 	Changes []Change
 	// Statuses has an entry for each package, in the order of the facts.
 	Statuses []Status
-	// Unknown are the versions whose dependencies are unknown, and Unlisted the sources whose tags are.
+	// Unknown are the versions with unknown dependencies, and Unlisted the sources with unknown tags.
 	Unknown  []Reference
 	Unlisted []string
 }

@@ -35,7 +35,7 @@ const maxSteps = 5000
 type search struct {
 	*resolution
 	steps int
-	// conflict is the first contradiction: that of the preferred versions.
+	// conflict is the first contradiction, which comes from the preferred versions.
 	conflict string
 }
 

@@ -88,7 +88,7 @@ type Action string
 const (
 	// Create creates a revision.
 	Create Action = "Create"
-	// Update makes the number, the image and the state of a revision those of the step.
+	// Update sets the number, the image and the state of a revision to the values of the step.
 	Update Action = "Update"
 	// Delete deletes a revision.
 	Delete Action = "Delete"

@@ -29,7 +29,7 @@ const (
 	admission  = "admissionregistration.k8s.io"
 )
 
-// kinds are those that Crossplane's parser knows, and graph definitions. It refuses a package with another kind.
+// kinds are the kinds that Crossplane's parser accepts, and graph definitions. A package with another kind is refused.
 var kinds = map[schema.GroupKind]kind{
 	// Of a Function, the kinds of inputs, which are for editors: Installs leaves them out.
 	{Group: "apiextensions.k8s.io", Kind: "CustomResourceDefinition"}: {[]string{"v1", "v1beta1"}, []string{metav1.ProviderKind, metav1.FunctionKind}},

@@ -22,7 +22,7 @@ type File struct{ Name, Text string }
 type Package struct {
 	// Meta is the metadata; zero if the stream has none.
 	Meta metav1.Package
-	// Dependencies are those of the metadata that are valid, in their order.
+	// Dependencies are the valid dependencies in the metadata, in their order.
 	Dependencies []Dependency
 	// Objects are all others, in the order of the stream. Those that are not installed are problems.
 	Objects []*unstructured.Unstructured

@@ -30,7 +30,7 @@ func Stream(image v1.Image) ([]byte, error) {
 		}
 	}
 	hidden := map[string]bool{}
-	for i := len(layers) - 1; i >= 0; i-- { // a file of an upper layer replaces that of a lower one
+	for i := len(layers) - 1; i >= 0; i-- { // a file in an upper layer replaces the one in a lower layer
 		stream, found, err := streamIn(layers[i], hidden, budget)
 		if err != nil || found {
 			return stream, err
