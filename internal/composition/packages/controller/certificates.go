@@ -192,10 +192,10 @@ func (c *Certificates) save(ctx context.Context, before *unstructured.Unstructur
 		_, err = c.Cluster.Replace(ctx, o, Manager)
 	}
 	switch {
-	case kube.IsNameTaken(err), kube.IsStale(err):
+	case kube.IsNameTaken(err), before != nil && kube.IsStale(err):
 		return errNotRead
 	case err != nil:
-		return fmt.Errorf("write Secret %s/%s: %w", c.Namespace, name, kube.Redacted(err))
+		return fmt.Errorf("write Secret %s/%s: %w%s", c.Namespace, name, kube.Redacted(err), remedy(err))
 	}
 	return nil
 }

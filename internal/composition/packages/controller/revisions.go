@@ -19,6 +19,7 @@ import (
 	v1 "github.com/espalier-dev/espalier/api/pkg/v1"
 	"github.com/espalier-dev/espalier/api/v1alpha1"
 	"github.com/espalier-dev/espalier/internal/condition"
+	"github.com/espalier-dev/espalier/internal/kube"
 	"github.com/espalier-dev/espalier/internal/kube/watch"
 	"github.com/espalier-dev/espalier/internal/kube/writer"
 	"github.com/espalier-dev/espalier/internal/object"
@@ -379,7 +380,11 @@ func (r *Revisions) describe(ctx context.Context, s *revisionState) error {
 	if len(change) == 0 {
 		return nil
 	}
-	return r.writer().Write(s.raw, func() (*unstructured.Unstructured, error) {
+	err := r.writer().Write(s.raw, func() (*unstructured.Unstructured, error) {
 		return r.Cluster.Patch(ctx, s.raw.Unstructured, map[string]any{"metadata": change}, Manager)
 	})
+	if kube.IsStale(err) {
+		return errNotRead // the event of the other write brings the next reconcile
+	}
+	return err
 }
