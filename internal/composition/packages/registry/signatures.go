@@ -23,6 +23,9 @@ const (
 	payloadType  = "application/vnd.dev.cosign.simplesigning.v1+json"
 	envelopeType = "application/vnd.dsse.envelope.v1+json"
 	bundleType   = "application/vnd.dev.sigstore.bundle.v0.3+json"
+	// emptyType is the type of the artifacts of cosign 2 in a registry without an API for referrers: there, the index is written by
+	// the client, with the type of the empty configuration.
+	emptyType = "application/vnd.oci.empty.v1+json"
 	// signatureAnnotation is on a layer with a payload.
 	signatureAnnotation = "dev.cosignproject.cosign/signature"
 )
@@ -40,8 +43,10 @@ func (c *Client) Signatures(ctx context.Context, r Request, digest v1.Hash) (out
 		}
 	}
 	s, err := c.begin(ctx, r)
-	if err == nil && r.Policy != corev1.PullNever {
-		err = s.addReferrers(digest, &out)
+	for _, kind := range []string{bundleType, emptyType} {
+		if err == nil && r.Policy != corev1.PullNever {
+			err = s.addReferrers(digest, kind, &out)
+		}
 	}
 	return out, explain(r.Reference, err)
 }
@@ -100,9 +105,9 @@ func (s *session) small(layer v1.Descriptor) ([]byte, error) {
 	return io.ReadAll(content)
 }
 
-// addReferrers adds the envelopes of bundles that refer to an image.
-func (s *session) addReferrers(digest v1.Hash, out *signature.Found) error {
-	options := append(s.options(s.ctx, s.Keychain, true), remote.WithFilter("artifactType", bundleType))
+// addReferrers adds the envelopes of bundles that refer to an image as artifacts of a type.
+func (s *session) addReferrers(digest v1.Hash, kind string, out *signature.Found) error {
+	options := append(s.options(s.ctx, s.Keychain, true), remote.WithFilter("artifactType", kind))
 	index, err := remote.Referrers(s.repository.Digest(digest.String()), options...)
 	if err != nil {
 		if isMissing(err) {

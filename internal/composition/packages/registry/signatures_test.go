@@ -1,6 +1,7 @@
 package registry
 
 import (
+	"bytes"
 	"encoding/base64"
 	"errors"
 	"net/http"
@@ -17,8 +18,8 @@ import (
 	corev1 "k8s.io/api/core/v1"
 )
 
-// write stores an image whose only layer is a text, under a tag, or by its digest if that is empty.
-func (s *server) write(t *testing.T, repository, tag string, kind types.MediaType, text string, annotations map[string]string, subject *v1.Descriptor) {
+// write stores an image whose only layer is a text, under a tag, or as an artifact of a type that refers to another image.
+func (s *server) write(t *testing.T, repository, tag string, kind types.MediaType, text string, annotations map[string]string, artifact types.MediaType, subject *v1.Descriptor) {
 	t.Helper()
 	image, err := mutate.Append(empty.Image, mutate.Addendum{Layer: static.NewLayer([]byte(text), kind), MediaType: kind, Annotations: annotations})
 	if err != nil {
@@ -26,7 +27,7 @@ func (s *server) write(t *testing.T, repository, tag string, kind types.MediaTyp
 	}
 	image = mutate.MediaType(image, types.OCIManifestSchema1)
 	if subject != nil {
-		image = mutate.Subject(mutate.ConfigMediaType(image, bundleType), *subject).(v1.Image) //nolint:forcetypeassert // of an image it is one
+		image = mutate.Subject(mutate.ConfigMediaType(image, artifact), *subject).(v1.Image) //nolint:forcetypeassert // of an image it is one
 	}
 	in, err := name.NewRepository(strings.TrimPrefix(s.URL, "https://") + "/" + repository)
 	if err != nil {
@@ -55,17 +56,18 @@ func TestSignaturesAreFound(t *testing.T) {
 		t.Fatalf("nothing is signed: %+v, %v", none, err)
 	}
 	tag := "sha256-" + digest.Hex
-	s.write(t, "team/network", tag+".sig", payloadType, "payload", map[string]string{signatureAnnotation: base64.StdEncoding.EncodeToString([]byte("signed"))}, nil)
-	s.write(t, "team/network", tag+".att", envelopeType, "envelope", nil, nil)
+	s.write(t, "team/network", tag+".sig", payloadType, "payload", map[string]string{signatureAnnotation: base64.StdEncoding.EncodeToString([]byte("signed"))}, "", nil)
+	s.write(t, "team/network", tag+".att", envelopeType, "envelope", nil, "", nil)
 	subject := v1.Descriptor{MediaType: types.OCIManifestSchema1, Digest: digest, Size: 1}
-	s.write(t, "team/network", "", bundleType, `{"dsseEnvelope":{"a":1}}`, nil, &subject)
-	s.write(t, "team/network", "", "text/plain", "something else", nil, &subject)
+	s.write(t, "team/network", "", bundleType, `{"dsseEnvelope":{"a":1}}`, nil, bundleType, &subject)
+	s.write(t, "team/network", "", bundleType, `{"dsseEnvelope":{"b":1}}`, nil, emptyType, &subject)
+	s.write(t, "team/network", "", "text/plain", "something else", nil, bundleType, &subject)
 	found, err := s.client(t, cache).Signatures(t.Context(), request, digest)
 	if err != nil || len(found.Payloads) != 1 || string(found.Payloads[0].Text) != "payload" || string(found.Payloads[0].Signature) != "signed" {
 		t.Errorf("%s, %v", found.Payloads, err)
 	}
-	if len(found.Envelopes) != 2 || string(found.Envelopes[0]) != "envelope" || string(found.Envelopes[1]) != `{"a":1}` {
-		t.Errorf("%s", found.Envelopes)
+	if got := string(bytes.Join(found.Envelopes, []byte(" "))); got != `envelope {"a":1} {"b":1}` {
+		t.Errorf("the envelopes are %s", got)
 	}
 
 	s.setFault(func(http.ResponseWriter, *http.Request) bool { return false })
