@@ -3,6 +3,7 @@ package observe
 import (
 	"cmp"
 	"fmt"
+	"slices"
 	"strings"
 	"time"
 	"unicode/utf8"
@@ -85,6 +86,8 @@ func (c cause) advice() []string {
 		return AdviceOn(n.Removal.RootCause())
 	case n.Problem != nil && n.Problem.Contested != nil:
 		return n.Problem.Contested.advice(n.object(), n.Node)
+	case n.remaining != "" && slices.Contains(n.Finalizers, v1alpha1.PackageFinalizer):
+		return nil // the message of a package says it
 	case n.remaining != "":
 		return []string{
 			"see the instances: " + espalierCommand("tree", n.object()),

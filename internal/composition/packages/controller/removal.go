@@ -28,10 +28,6 @@ import (
 	"github.com/espalier-dev/espalier/internal/telemetry/reconcile"
 )
 
-// Finalizer is on packages: the garbage collector deletes what a package has installed once it is removed. A deletion in the
-// foreground would not wait for it, so the policy espalier-packages (internal/serving/admission) refuses one.
-const Finalizer = "espalier.dev/package"
-
 // DeleteInUseAnnotation, with the value true, is set by users on a package: it is deleted although it is in use, and the
 // instances of its kinds with it.
 const DeleteInUseAnnotation = "espalier.dev/delete-in-use"
@@ -53,7 +49,7 @@ type use struct {
 // remove removes the finalizer of a deleted package that is not in use. Each change of a use brings the next reconcile.
 func (r *Packages) remove(ctx context.Context, s *packageState) reconcile.Result {
 	has := s.raw.GetFinalizers()
-	if !slices.Contains(has, Finalizer) {
+	if !slices.Contains(has, v1alpha1.PackageFinalizer) {
 		return reconcile.Done()
 	}
 	if r.Crossplane == nil || !r.Crossplane.IsRunning(ctx) { // which has no such finalizer, and deletes the package as ever
@@ -70,7 +66,7 @@ func (r *Packages) remove(ctx context.Context, s *packageState) reconcile.Result
 		}
 	}
 	r.reported.Delete(s.key)
-	return r.writer().RemoveFinalizers(ctx, s.raw, Finalizer).OrDone()
+	return r.writer().RemoveFinalizers(ctx, s.raw, v1alpha1.PackageFinalizer).OrDone()
 }
 
 // awaitUses ends the reconcile while the package is in use. The caches can be behind what a user has created a moment ago.
