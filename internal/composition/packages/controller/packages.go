@@ -3,6 +3,7 @@ package controller
 import (
 	"context"
 	"fmt"
+	"strings"
 	"sync"
 	"time"
 
@@ -228,6 +229,9 @@ func (r *Packages) settings(ctx context.Context, s *packageState) reconcile.Resu
 	spec, _ := o.Object["spec"].(map[string]any)
 	change := map[string]any{}
 	for key, value := range wanted {
+		if name, _ := spec[key].(string); name != "" && strings.HasPrefix(key, "tls") {
+			continue // the running program has that Secret, whatever Crossplane has named it
+		}
 		if object.Digest(spec[key]) != object.Digest(value) {
 			change[key] = value
 		}

@@ -10,8 +10,10 @@ import (
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 
+	v1 "github.com/espalier-dev/espalier/api/pkg/v1"
 	"github.com/espalier-dev/espalier/internal/composition/packages/xpkg"
 	"github.com/espalier-dev/espalier/internal/kube/writer"
+	"github.com/espalier-dev/espalier/internal/object"
 )
 
 // refusing is a cluster that answers each write with an error.
@@ -45,5 +47,23 @@ func TestADescriptionOfAChangedRevisionWaits(t *testing.T) {
 	r := Revisions{Config: Config{Cluster: refusing{err: stale}}}
 	if err := r.describe(t.Context(), s); !errors.Is(err, errNotRead) {
 		t.Errorf("the error is %v", err)
+	}
+}
+
+// TestSecretsOfARevisionKeepTheirNames: its program runs with them, and a changed spec would need the registry.
+func TestSecretsOfARevisionKeepTheirNames(t *testing.T) {
+	r := Packages{Kind: v1.GroupVersion.WithKind(v1.FunctionKind), Config: Config{Cluster: refusing{err: errors.New("it was written")}}}
+	for name, written := range map[string]bool{"f-fn-server": false, "": true} {
+		o := &unstructured.Unstructured{Object: map[string]any{"metadata": map[string]any{"name": "f-1"}, "spec": map[string]any{"tlsServerSecretName": name}}}
+		one, err := decode[anyRevision](o)
+		if err != nil {
+			t.Fatal(err)
+		}
+		pkg := &unstructured.Unstructured{Object: map[string]any{"metadata": map[string]any{"name": "f"}}}
+		s := &packageState{raw: &writer.Object{Unstructured: pkg}, key: object.Key{Name: "f"}, read: map[string]*unstructured.Unstructured{"f-1": o}, revisions: []*anyRevision{one}}
+		s.plan.Current = "f-1"
+		if out := r.settings(t.Context(), s); (out.Err != nil) != written {
+			t.Errorf("with the name %q: %v", name, out.Err)
+		}
 	}
 }
