@@ -7,9 +7,6 @@ const (
 
 	// Finalizer is on definitions and on instances of a ResourceGraphDefinition.
 	Finalizer = "kro.run/finalizer"
-	// PackageFinalizer is on packages: the garbage collector deletes what a package has installed once it is removed. A deletion in
-	// the foreground would not wait for it, so the policy espalier-packages (internal/serving/admission) refuses one.
-	PackageFinalizer = "espalier.dev/package"
 	// FinalizerSuffix is the end of finalizers with a name or, in former versions, with a
 	// UID: <name>.<namespace>.kro.run/finalizer.
 	FinalizerSuffix = ".kro.run/finalizer"

@@ -6,7 +6,7 @@ import (
 	"strings"
 	"time"
 
-	"github.com/espalier-dev/espalier/api/v1alpha1"
+	pkg "github.com/espalier-dev/espalier/api/pkg/v1"
 	"github.com/espalier-dev/espalier/internal/instance/inventory"
 	"github.com/espalier-dev/espalier/internal/instance/report"
 )
@@ -98,6 +98,6 @@ func hasBlockersBelow(n Node) bool {
 // the object's children, nor to the garbage collector, which does the same.
 func foreignFinalizers(n Node) []string {
 	return slices.DeleteFunc(slices.Clone(n.Finalizers), func(f string) bool {
-		return inventory.IsFinalizer(f) || f == v1alpha1.PackageFinalizer || f == "orphan" || f == "foregroundDeletion"
+		return inventory.IsFinalizer(f) || f == pkg.Finalizer || f == "orphan" || f == "foregroundDeletion"
 	})
 }

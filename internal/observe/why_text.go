@@ -9,6 +9,7 @@ import (
 	"unicode/utf8"
 
 	apiextensions "github.com/espalier-dev/espalier/api/apiextensions/v1"
+	pkg "github.com/espalier-dev/espalier/api/pkg/v1"
 	"github.com/espalier-dev/espalier/api/v1alpha1"
 	"github.com/espalier-dev/espalier/internal/diag"
 	"github.com/espalier-dev/espalier/internal/instance/plan"
@@ -86,7 +87,7 @@ func (c cause) advice() []string {
 		return AdviceOn(n.Removal.RootCause())
 	case n.Problem != nil && n.Problem.Contested != nil:
 		return n.Problem.Contested.advice(n.object(), n.Node)
-	case n.remaining != "" && slices.Contains(n.Finalizers, v1alpha1.PackageFinalizer):
+	case n.remaining != "" && slices.Contains(n.Finalizers, pkg.Finalizer):
 		return nil // the message of a package says it
 	case n.remaining != "":
 		return []string{

@@ -19,6 +19,10 @@ const (
 	ProviderRevisionKind      = "ProviderRevision"
 )
 
+// Finalizer is on packages: the garbage collector deletes what a package has installed once it is removed. A deletion in the
+// foreground would not wait for it, so the policy espalier-packages (internal/serving/admission) refuses one.
+const Finalizer = "espalier.dev/package"
+
 // PackageLabel names the package of a revision.
 const PackageLabel = "pkg.crossplane.io/package"
 

@@ -14,7 +14,6 @@ import (
 	"k8s.io/apimachinery/pkg/runtime/schema"
 
 	v1 "github.com/espalier-dev/espalier/api/pkg/v1"
-	"github.com/espalier-dev/espalier/api/v1alpha1"
 	"github.com/espalier-dev/espalier/internal/composition/packages/revision"
 	"github.com/espalier-dev/espalier/internal/condition"
 	"github.com/espalier-dev/espalier/internal/kube"
@@ -78,7 +77,7 @@ func (r *Packages) Reconcile(ctx context.Context, key object.Key) reconcile.Resu
 	if out, waits := r.suspended(ctx, s.raw); waits {
 		return out
 	}
-	if out := r.writer().AddFinalizers(ctx, s.raw, v1alpha1.PackageFinalizer); out.IsFinal() {
+	if out := r.writer().AddFinalizers(ctx, s.raw, v1.Finalizer); out.IsFinal() {
 		return out
 	}
 	raw = s.raw.Unstructured

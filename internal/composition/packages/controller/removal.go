@@ -49,7 +49,7 @@ type use struct {
 // remove removes the finalizer of a deleted package that is not in use. Each change of a use brings the next reconcile.
 func (r *Packages) remove(ctx context.Context, s *packageState) reconcile.Result {
 	has := s.raw.GetFinalizers()
-	if !slices.Contains(has, v1alpha1.PackageFinalizer) {
+	if !slices.Contains(has, v1.Finalizer) {
 		return reconcile.Done()
 	}
 	if r.Crossplane == nil || !r.Crossplane.IsRunning(ctx) { // which has no such finalizer, and deletes the package as ever
@@ -66,7 +66,7 @@ func (r *Packages) remove(ctx context.Context, s *packageState) reconcile.Result
 		}
 	}
 	r.reported.Delete(s.key)
-	return r.writer().RemoveFinalizers(ctx, s.raw, v1alpha1.PackageFinalizer).OrDone()
+	return r.writer().RemoveFinalizers(ctx, s.raw, v1.Finalizer).OrDone()
 }
 
 // awaitUses ends the reconcile while the package is in use. The caches can be behind what a user has created a moment ago.
