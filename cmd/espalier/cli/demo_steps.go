@@ -59,7 +59,7 @@ func (d *demo) up(ctx context.Context) (string, error) {
 	}
 	d.objects, d.flags.output, d.flags.cluster.kubeconfig = objects, tableOutput, filepath.Join(dir, "kubeconfig")
 	up := f.command()
-	flags = append(flags, "--data-dir="+dir, "--write-kubeconfig="+d.flags.cluster.kubeconfig, "--introspection-socket=0")
+	flags = append(flags, "--data-dir="+filepath.Join(dir, "data"), "--write-kubeconfig="+d.flags.cluster.kubeconfig, "--introspection-socket=0")
 	d.printLine("$ espalier up %s", strings.Join(flags[:len(flags)-3], " "))
 	up.SetArgs(flags)
 	output, written := io.Pipe()

@@ -12,6 +12,9 @@ import (
 	"time"
 )
 
+// lockName is the first file that a control plane creates.
+const lockName = "lock"
+
 // maxSocketPath is the longest path that a unix socket may have on every system we run on.
 const maxSocketPath = 100
 
@@ -29,8 +32,8 @@ const (
 	lockInterval = 50 * time.Millisecond
 )
 
-// openHome creates the directory if it does not exist, and fails if another process keeps it locked. It calls waiting with a
-// message if it waits for that process for longer than lockNotice.
+// openHome creates the directory if it does not exist, and fails if it has another purpose, or if another process keeps it
+// locked. It calls waiting with a message if it waits for that process for longer than lockNotice.
 func openHome(ctx context.Context, dir string, waiting func(message string)) (*home, error) {
 	if dir == "" {
 		return nil, errors.New("a data directory is required")
@@ -42,11 +45,14 @@ func openHome(ctx context.Context, dir string, waiting func(message string)) (*h
 	if err := os.MkdirAll(dir, 0o700); err != nil {
 		return nil, err
 	}
+	if err := checkForeign(dir); err != nil {
+		return nil, err
+	}
 	// The directory may have been there, with a wider mode; read access to it is administrator access.
 	if err := os.Chmod(dir, 0o700); err != nil {
 		return nil, err
 	}
-	lock, err := os.OpenFile(filepath.Join(dir, "lock"), os.O_CREATE|os.O_RDWR, 0o600)
+	lock, err := os.OpenFile(filepath.Join(dir, lockName), os.O_CREATE|os.O_RDWR, 0o600)
 	if err != nil {
 		return nil, err
 	}
@@ -66,6 +72,29 @@ func openHome(ctx context.Context, dir string, waiting func(message string)) (*h
 		return nil, err
 	}
 	return &home{dir: dir, lock: lock}, nil
+}
+
+// checkForeign fails if a directory has files, but none of a control plane: it would become private, and users would delete
+// their own files with the data.
+func checkForeign(dir string) error {
+	entries, err := os.ReadDir(dir)
+	if err != nil {
+		return err
+	}
+	foreign := ""
+	for _, entry := range entries {
+		switch name := entry.Name(); name {
+		case lockName:
+			return nil
+		case "lost+found": // an empty file system has it
+		default:
+			foreign = name
+		}
+	}
+	if foreign == "" {
+		return nil
+	}
+	return fmt.Errorf("%s contains other files, such as %s; choose a directory that is empty or does not exist with --data-dir", dir, foreign)
 }
 
 // acquire locks a file, and waits while another process has locked it. It calls notify once if that takes longer than lockNotice.

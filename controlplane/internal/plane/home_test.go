@@ -1,6 +1,7 @@
 package plane
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"net"
@@ -100,6 +101,49 @@ func TestDirectoryIsMadePrivate(t *testing.T) {
 	}
 }
 
+// A control plane makes its directory private, and users delete it with all that it contains.
+func TestADirectoryOfAnotherPurposeIsRefused(t *testing.T) {
+	cases := map[string]struct {
+		files []string
+		want  string
+	}{
+		"an empty one":           {},
+		"one of a control plane": {files: []string{"README.md", "lock"}},
+		"an empty file system":   {files: []string{"lost+found"}},
+		"one with other files, such as a clone": {
+			files: []string{"README.md"},
+			want:  "DIR contains other files, such as README.md; choose a directory that is empty or does not exist with --data-dir",
+		},
+	}
+	for name, tc := range cases {
+		t.Run(name, func(t *testing.T) {
+			dir := t.TempDir()
+			for _, file := range tc.files {
+				if err := os.WriteFile(filepath.Join(dir, file), nil, 0o600); err != nil {
+					t.Fatal(err)
+				}
+			}
+			if err := os.Chmod(dir, 0o755); err != nil {
+				t.Fatal(err)
+			}
+			h, err := openHome(t.Context(), dir, func(string) {})
+			if err == nil {
+				h.close()
+			}
+			if got := strings.ReplaceAll(fmt.Sprint(err), dir, "DIR"); got != cmp.Or(tc.want, "<nil>") {
+				t.Errorf("error %q, not %q", got, tc.want)
+			}
+			info, err := os.Stat(dir)
+			if err != nil {
+				t.Fatal(err)
+			}
+			if private := info.Mode().Perm() == 0o700; private != (tc.want == "") {
+				t.Errorf("its mode is %o", info.Mode().Perm())
+			}
+		})
+	}
+}
+
 func TestSocketWorksWhateverTheDirectory(t *testing.T) {
 	for name, dir := range map[string]string{
 		"short path":                    filepath.Join(t.TempDir(), "d"),
@@ -127,7 +171,7 @@ func TestSocketWorksWhateverTheDirectory(t *testing.T) {
 	}
 }
 
-// leftOver returns a directory that holds a socket nobody listens on.
+// leftOver returns a directory of a control plane that holds a socket nobody listens on.
 func leftOver(t *testing.T) string {
 	t.Helper()
 	dir, err := os.MkdirTemp("", "left-")
@@ -141,6 +185,9 @@ func leftOver(t *testing.T) string {
 	}
 	listener.SetUnlinkOnClose(false)
 	listener.Close()
+	if err := os.WriteFile(filepath.Join(dir, lockName), nil, 0o600); err != nil {
+		t.Fatal(err)
+	}
 	return dir
 }
 
