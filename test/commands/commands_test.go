@@ -12,7 +12,7 @@ func TestDocumentedCommands(t *testing.T) {
 	testkit.NeedsServer(t)
 	s := newShell(t)
 	t.Run("Promises", func(t *testing.T) { promises(t, s) })
-	const start = "bin/espalier up --data-dir ~/espalier --sandbox"
+	const start = "bin/espalier up --sandbox"
 	readme := page(t, "README.md")
 	readme.shows(t, start)
 	s.startUp(t, start)

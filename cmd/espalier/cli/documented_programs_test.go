@@ -35,9 +35,9 @@ func TestDocumentedPrograms(t *testing.T) {
 	h := newHome(t, "")
 	t.Run("in a cluster", func(t *testing.T) { runInACluster(t, h) })
 	t.Run("with PostgreSQL", func(t *testing.T) {
-		up := h.start(t, "up --postgresql --data-dir ~/espalier", "ready")
+		up := h.start(t, "up --postgresql", "ready")
 		defer up.stop(t)
-		config := "KUBECONFIG=" + filepath.Join(string(h), "espalier", "kubeconfig")
+		config := "KUBECONFIG=" + filepath.Join(string(h), ".local", "share", "espalier", "kubeconfig")
 		testkit.Poll(t, "its kinds are served", func() bool { // the API server publishes schemas after it serves the kinds
 			code, out := h.run(t, "schema databases.postgresql.espalier.dev", "", config)
 			return code == exitDone && strings.Contains(out, `"Database"`)

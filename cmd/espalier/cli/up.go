@@ -45,7 +45,7 @@ func (f *upFlags) command() *cobra.Command {
 			"the data directory.\n\n" +
 			"It has no nodes and no controllers for workloads: Deployments, Jobs and Pods are\n" +
 			"stored, and nothing runs them.",
-		Example: "  espalier up --data-dir ~/espalier --sandbox",
+		Example: "  espalier up --sandbox",
 		Args:    noArguments,
 		RunE:    func(cmd *cobra.Command, _ []string) error { return f.run(cmd) },
 	}
