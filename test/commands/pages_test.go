@@ -175,7 +175,7 @@ printf '#!/bin/sh\nexec kubectl-espalier __complete "$@"\n' > ~/bin/kubectl_comp
 chmod +x ~/bin/kubectl_complete-espalier
 kubectl espalier tree deployments`
 	s.run(t, p, plugin, done, "KIND NAMESPACE NAME READY REASON AGE WAITS FOR", "Deployment default web")
-	out := s.run(t, p, "espalier uninstall", done, "These objects stay:", "KIND OBJECTS WITH FINALIZERS BEING DELETED", "WebApp.kro.run", "Nothing was changed; --yes uninstalls.")
+	out := s.run(t, p, "espalier uninstall", done, "These objects stay:", "KIND OBJECTS", "WebApp.kro.run", "Nothing was changed; --yes uninstalls.")
 	if strings.Contains(out, "Warning") {
 		t.Errorf("it repeats warnings of the API server:\n%s", out)
 	}

@@ -100,9 +100,16 @@ func runUninstall(cmd *cobra.Command, flags uninstallFlags) error {
 func remainingText(remaining uninstall.Remaining, width int) string {
 	text := ""
 	if len(remaining.Kinds) > 0 {
-		table := [][]string{{"KIND", "OBJECTS", "WITH FINALIZERS", "BEING DELETED"}}
+		table := [][]string{{"KIND", "OBJECTS"}}
 		for _, k := range remaining.Kinds {
-			table = append(table, []string{k.Kind, strconv.Itoa(k.Objects), strconv.Itoa(k.Finalizers), strconv.Itoa(k.Deleting)})
+			objects := strconv.Itoa(k.Objects)
+			if k.Finalizers > 0 {
+				objects += fmt.Sprintf(", %d with finalizers", k.Finalizers)
+			}
+			if k.Deleting > 0 {
+				objects += fmt.Sprintf(", %d being deleted", k.Deleting)
+			}
+			table = append(table, []string{k.Kind, objects})
 		}
 		text = "These objects stay:\n" + observe.WrapTable(table, width)
 	}

@@ -51,6 +51,7 @@ func TestTextFitsTheTerminal(t *testing.T) {
 				Namespace: "espalier-system", Helm: "espalier", CRDs: 14, Conversions: 2,
 				Kinds: []uninstall.Kind{
 					{Kind: "Binding.espalier.dev", Objects: 112, Finalizers: 112},
+					{Kind: "CompositeResourceDefinition.apiextensions.crossplane.io", Objects: 3},
 					{Kind: "ResourceGraphDefinition.kro.run", Objects: 9, Finalizers: 9},
 					{Kind: "WebApp.kro.run", Objects: 104, Finalizers: 104, Deleting: 1},
 				},
