@@ -20,6 +20,7 @@ func using(t *testing.T, s *shell) {
 	s.run(t, p, "kubectl get rgd", done, "vpc v1alpha1 Vpc Active True")
 	s.run(t, p, "kubectl apply -f - <<EOF\napiVersion: kro.run/v1alpha1\nkind: Vpc\nmetadata: {name: main, namespace: default}\nEOF", done, "vpc.kro.run/main created")
 	s.run(t, p, "espalier tree vpc main", done, "KIND NAMESPACE NAME READY REASON AGE WAITS FOR", "Vpc default main")
+	s.run(t, p, "kubectl wait --for=condition=Ready vpc/main", done)
 	s.run(t, page(t, "docs/gitops.md"), "kubectl wait --for=condition=Ready --timeout=5m vpc/main", done)
 	s.run(t, p, "kubectl get networks,subnets", done, "network.sandbox.espalier.dev/main", "subnet.sandbox.espalier.dev/main-private-1")
 	s.run(t, p, "kubectl get bindings.espalier.dev", done, "Bound")
