@@ -11,12 +11,10 @@ import (
 )
 
 // TestMain runs the tests, stops the API server that some of them use, and then
-// looks for goroutines that were left behind. A connection is none: it becomes idle, and can be closed, a moment after
-// the last watch on it ends.
+// looks for goroutines that were left behind.
 func TestMain(m *testing.M) {
 	code := testkit.Main(m)
-	connections := goleak.IgnoreAnyFunction("golang.org/x/net/http2.(*clientConnReadLoop).run")
-	if err := goleak.Find(connections); err != nil && code == 0 {
+	if err := goleak.Find(); err != nil && code == 0 {
 		fmt.Fprintln(os.Stderr, err)
 		code = 1
 	}

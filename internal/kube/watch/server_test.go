@@ -149,6 +149,7 @@ func TestServerOnlySelectedObjectsAreCached(t *testing.T) {
 // than the answer, or slower than the next write: the queue, which knows the writes, drops such wake-ups.
 func TestServerWakeUpsForOwnWritesNameThem(t *testing.T) {
 	l := onServer(t, "")
+	before := l.openWatches(t, "configmaps")
 	owner := l.namespace // other tests have objects, too
 	l.want("writer", ChildrenOf(configMap, owner))
 	l.awaitState(t, configMap, Managed(), Synced, "")
@@ -174,6 +175,8 @@ func TestServerWakeUpsForOwnWritesNameThem(t *testing.T) {
 	for {
 		switch next := l.wakeups.await(t, "the mark", anything); {
 		case next.Object.Name == "mark":
+			l.Forget(subscriberOf("writer"))
+			l.poll(t, "no watch of ours", func(context.Context) bool { return l.openWatches(t, "configmaps") == before })
 			return
 		case !own[next.Write]:
 			t.Errorf("an own write of %s wakes the writer as %+v", next.Object.Name, next.Write)
