@@ -1,7 +1,6 @@
 package instance
 
 import (
-	"errors"
 	"slices"
 	"time"
 
@@ -10,6 +9,7 @@ import (
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 
 	"github.com/espalier-dev/espalier/internal/instance/plan"
+	"github.com/espalier-dev/espalier/internal/kube"
 	"github.com/espalier-dev/espalier/internal/kube/watch"
 )
 
@@ -88,11 +88,10 @@ func (r *Reconciler) nameConflict(s *subject, nodes []plan.Node, node string, ho
 
 // A namespace that is being deleted counts as missing.
 func missingNamespace(o *unstructured.Unstructured, err error) (problem plan.Problem, missing bool) {
-	var status apierrors.APIStatus
 	switch {
 	case apierrors.HasStatusCause(err, corev1.NamespaceTerminatingCause):
 		return plan.MissingNamespaceProblem(o.GetNamespace(), true), true
-	case apierrors.IsNotFound(err) && errors.As(err, &status) && status.Status().Details != nil && status.Status().Details.Kind == "namespaces":
+	case kube.IsNamespaceMissing(err):
 		return plan.MissingNamespaceProblem(o.GetNamespace(), false), true
 	}
 	return plan.Problem{}, false // the kind isn't served any more, say

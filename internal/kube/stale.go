@@ -25,6 +25,12 @@ func IsStale(err error) bool {
 	return apierrors.IsInvalid(err) && apierrors.HasStatusCause(err, metav1.CauseTypeFieldValueInvalid) && isUIDConflict(err)
 }
 
+// IsNamespaceMissing reports whether an object was not created because its namespace does not exist.
+func IsNamespaceMissing(err error) bool {
+	var status apierrors.APIStatus
+	return apierrors.IsNotFound(err) && errors.As(err, &status) && status.Status().Details != nil && status.Status().Details.Kind == "namespaces"
+}
+
 // isUIDConflict reports whether the server rejects metadata.uid, which is immutable: the name has another incarnation.
 func isUIDConflict(err error) bool {
 	var status apierrors.APIStatus

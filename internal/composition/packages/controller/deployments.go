@@ -8,7 +8,6 @@ import (
 
 	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
-	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime/schema"
@@ -124,7 +123,7 @@ func (d *Deployments) adopt(ctx context.Context, lease *watch.Lease, p runtime.P
 	}
 	change := map[string]any{"metadata": map[string]any{"annotations": map[string]any{adoptedAnnotation: wanted.GetAnnotations()[v1alpha1.AppliedAnnotation]}}}
 	if _, err := d.Cluster.Patch(ctx, live, change, Manager); err != nil && !kube.IsStale(err) {
-		return fmt.Errorf("write Deployment %s/%s: %s%s", d.Namespace, live.GetName(), kube.RedactedMessage(err), remedy(err))
+		return fmt.Errorf("write Deployment %s/%s: %s%s", d.Namespace, live.GetName(), kube.RedactedMessage(err), kube.Remedy(err))
 	}
 	return errNotRead // the lease brings the next reconcile
 }
@@ -200,7 +199,7 @@ func applyObject(ctx context.Context, to Cluster, lease *watch.Lease, o *unstruc
 // remedy says what to do about a failed write, as the end of a sentence. No event follows the creation in a namespace that does not
 // exist.
 func remedy(err error) string {
-	if apierrors.IsNotFound(err) {
+	if kube.IsNamespaceMissing(err) {
 		return ". Create the namespace, or set another one as packages.namespace"
 	}
 	return kube.Remedy(err)
