@@ -9,6 +9,7 @@ import (
 	"fmt"
 	"io"
 	"net/http"
+	"slices"
 
 	v1 "github.com/google/go-containerregistry/pkg/v1"
 	"github.com/google/go-containerregistry/pkg/v1/remote"
@@ -43,10 +44,8 @@ func (c *Client) Signatures(ctx context.Context, r Request, digest v1.Hash) (out
 		}
 	}
 	s, err := c.begin(ctx, r)
-	for _, kind := range []string{bundleType, emptyType} {
-		if err == nil && r.Policy != corev1.PullNever {
-			err = s.addReferrers(digest, kind, &out)
-		}
+	if err == nil && r.Policy != corev1.PullNever {
+		err = s.addReferrers(digest, &out)
 	}
 	return out, explain(r.Reference, err)
 }
@@ -105,10 +104,9 @@ func (s *session) small(layer v1.Descriptor) ([]byte, error) {
 	return io.ReadAll(content)
 }
 
-// addReferrers adds the envelopes of bundles that refer to an image as artifacts of a type.
-func (s *session) addReferrers(digest v1.Hash, kind string, out *signature.Found) error {
-	options := append(s.options(s.ctx, s.Keychain, true), remote.WithFilter("artifactType", kind))
-	index, err := remote.Referrers(s.repository.Digest(digest.String()), options...)
+// addReferrers adds the envelopes of bundles that refer to an image.
+func (s *session) addReferrers(digest v1.Hash, out *signature.Found) error {
+	index, err := remote.Referrers(s.repository.Digest(digest.String()), s.options(s.ctx, s.Keychain, true)...)
 	if err != nil {
 		if isMissing(err) {
 			return nil
@@ -119,10 +117,11 @@ func (s *session) addReferrers(digest v1.Hash, kind string, out *signature.Found
 	if err != nil {
 		return err
 	}
-	if len(list.Manifests) > maxSigned {
-		return fmt.Errorf("%d artifacts refer to the image, more than the %d that are read", len(list.Manifests), maxSigned)
+	artifacts := slices.DeleteFunc(list.Manifests, func(d v1.Descriptor) bool { return d.ArtifactType != bundleType && d.ArtifactType != emptyType })
+	if len(artifacts) > maxSigned {
+		return fmt.Errorf("%d artifacts refer to the image, more than the %d that are read", len(artifacts), maxSigned)
 	}
-	for _, d := range list.Manifests {
+	for _, d := range artifacts {
 		raw, err := s.manifest(d.Digest)
 		if err != nil {
 			return err

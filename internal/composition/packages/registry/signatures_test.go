@@ -18,7 +18,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 )
 
-// write stores an image whose only layer is a text, under a tag, or as an artifact of a type that refers to another image.
+// write stores an image with one layer, which is a text: under a tag, or as an artifact that refers to another image.
 func (s *server) write(t *testing.T, repository, tag string, kind types.MediaType, text string, annotations map[string]string, artifact types.MediaType, subject *v1.Descriptor) {
 	t.Helper()
 	image, err := mutate.Append(empty.Image, mutate.Addendum{Layer: static.NewLayer([]byte(text), kind), MediaType: kind, Annotations: annotations})
