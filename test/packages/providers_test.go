@@ -156,7 +156,7 @@ func TestAProviderMayDoWhatTheAdministratorAllows(t *testing.T) {
 	w.AwaitGone(t, clusterRoleKind, "", "crossplane:provider:"+revision+":system")
 }
 
-// deleteInUse deletes a provider without waiting for its instances, which the controllers may not list here.
+// deleteInUse deletes a provider without waiting for its instances: the controllers have no permission to list them here.
 func (w *world) deleteInUse(t *testing.T, provider string) {
 	t.Helper()
 	w.Patch(t, providerKind, "", provider, `{"metadata": {"annotations": {"espalier.dev/delete-in-use": "true"}}}`)
