@@ -13,6 +13,7 @@ var GroupVersion = schema.GroupVersion{Group: "kro.run", Version: "v1alpha1"}
 const (
 	ResourceGraphDefinitionKind = "ResourceGraphDefinition"
 	ResourceGroupKind           = "ResourceGroup"
+	GraphKind                   = "Graph"
 )
 
 // AddToScheme makes the kinds known to a scheme.
@@ -20,6 +21,7 @@ func AddToScheme(scheme *runtime.Scheme) error {
 	scheme.AddKnownTypes(GroupVersion,
 		&ResourceGraphDefinition{}, &ResourceGraphDefinitionList{},
 		&ResourceGroup{}, &ResourceGroupList{},
+		&Graph{}, &GraphList{},
 	)
 	metav1.AddToGroupVersion(scheme, GroupVersion)
 	return nil

@@ -288,6 +288,12 @@ type Resource struct {
 	// +kubebuilder:pruning:PreserveUnknownFields
 	Value runtime.RawExtension `json:"value,omitempty"`
 
+	NodeOptions `json:",inline"`
+}
+
+// NodeOptions say when a node exists and when it is ready, and what happens to its objects. They are the same in
+// definitions and in Graphs.
+type NodeOptions struct {
 	// ReadyWhen are conditions on the node's own object, all of which must be true. In a
 	// collection they are evaluated for each item, as each, and must be true for all.
 	//

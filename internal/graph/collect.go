@@ -35,6 +35,7 @@ func (c *composition) composeCollection(n *Node, node plan.Node) (plan.Node, []p
 	}
 	c.addWaitDetails(node.Waits)
 	if len(node.Waits) > 0 || node.Refusal.Reason != "" {
+		c.partial[n.ID] = true
 		c.setCollectionVariable(n, &node, c.observedItems(n))
 		node.Unready.Message = "its items are not known yet"
 		return node, []plan.Node{node}
@@ -57,7 +58,7 @@ func (c *composition) composeCollection(n *Node, node plan.Node) (plan.Node, []p
 		}
 		parts = append(parts, part)
 	}
-	node.Ready = ready == left
+	node.Ready, c.partial[n.ID] = ready == left, len(existing) < left
 	node.Unready.Message = fmt.Sprintf("%d of %s ready", ready, diag.Counted(left, "item is", "items are"))
 	if left == 0 || len(existing) > 0 {
 		c.setCollectionVariable(n, &node, existing)
@@ -206,7 +207,7 @@ func (c *composition) evaluateList(n *Node, out *plan.Node, d dimension, vars ma
 		return v, nil
 	case nil:
 		if r, ok := d.list.Path(); ok {
-			return nil, []plan.Wait{fieldWait(n, r)}
+			return nil, []plan.Wait{c.graph.pathWait(n, r)}
 		}
 	default:
 		if value == expr.Absent {

@@ -56,6 +56,7 @@ type compilation struct {
 	spec              *v1alpha1.DefinitionSpec
 	kinds             Kinds
 	secretOutputsRule SecretOutputs
+	words             *wording
 	problems          diag.List
 
 	graph        *Graph
@@ -70,6 +71,7 @@ type draft struct {
 	*Node
 	source *v1alpha1.Resource
 	at     object.Path
+	words  *wording
 	// document is the template, or the external reference as a document.
 	document map[string]any
 	value    any
@@ -101,11 +103,13 @@ func WithSecretOutputs(rule SecretOutputs) Option {
 // Compile turns a definition's spec into a graph. If the spec is invalid, it returns all
 // problems and a nil graph.
 func Compile(spec *v1alpha1.DefinitionSpec, kinds Kinds, options ...Option) (*Graph, diag.List) {
-	return compile(spec, kinds, nil, options)
+	return compile(spec, kinds, Graph{}, options)
 }
 
-func compile(spec *v1alpha1.DefinitionSpec, kinds Kinds, embedded *Embedded, options []Option) (*Graph, diag.List) {
-	c := &compilation{spec: spec, kinds: kinds, graph: &Graph{readiness: spec.Readiness, embedded: embedded}}
+// host says what the graph runs in.
+func compile(spec *v1alpha1.DefinitionSpec, kinds Kinds, host Graph, options []Option) (*Graph, diag.List) {
+	c := newCompilation(spec, host)
+	c.kinds = kinds
 	for _, set := range options {
 		set(c)
 	}
@@ -122,18 +126,23 @@ func compile(spec *v1alpha1.DefinitionSpec, kinds Kinds, embedded *Embedded, opt
 	return c.graph, nil
 }
 
+func newCompilation(spec *v1alpha1.DefinitionSpec, host Graph) *compilation {
+	host.readiness = spec.Readiness
+	return &compilation{spec: spec, words: host.words(), graph: &host}
+}
+
 // UsedKinds lists the kinds that a definition reads or writes, in order of their first
 // use: Compile takes a description of each. It skips the kinds of invalid nodes.
 func UsedKinds(spec *v1alpha1.DefinitionSpec) []schema.GroupVersionKind {
 	if spec.Schema == nil {
 		return nil
 	}
-	return uses(spec, nil)
+	return uses(spec, Graph{})
 }
 
-func uses(spec *v1alpha1.DefinitionSpec, embedded *Embedded) []schema.GroupVersionKind {
+func uses(spec *v1alpha1.DefinitionSpec, host Graph) []schema.GroupVersionKind {
 	var out []schema.GroupVersionKind
-	for _, d := range drafts(spec, embedded) {
+	for _, d := range drafts(spec, host) {
 		if !d.broken && !d.Variable && !slices.Contains(out, d.Kind) {
 			out = append(out, d.Kind)
 		}
@@ -142,8 +151,8 @@ func uses(spec *v1alpha1.DefinitionSpec, embedded *Embedded) []schema.GroupVersi
 }
 
 // drafts are a definition's nodes, as far as they are known before their kinds are.
-func drafts(spec *v1alpha1.DefinitionSpec, embedded *Embedded) []*draft {
-	c := &compilation{spec: spec, graph: &Graph{embedded: embedded}}
+func drafts(spec *v1alpha1.DefinitionSpec, host Graph) []*draft {
+	c := newCompilation(spec, host)
 	checkNames(c)
 	decodeNodes(c)
 	return c.drafts

@@ -38,13 +38,16 @@ func (g *Graph) compose(ended func() error, branches *expr.Branches, facts plan.
 		facts:          facts,
 		nodes:          make(map[string]*plan.Node, len(g.Nodes)),
 		vars:           make(map[string]any, len(g.Nodes)+1),
+		partial:        map[string]bool{},
 		owned:          map[string]map[types.NamespacedName]*unstructured.Unstructured{},
 		propagated:     g.propagated(facts.Instance),
 		variableBudget: MaxVariables,
 		desired:        plan.Desired{Nodes: make([]plan.Node, 0, len(g.Nodes)), NoOwnerReferences: g.NoOwnerReferences},
 	}
 	c.budget.Record(branches)
-	c.vars[instanceVariable] = instanceView(facts.Instance)
+	if g.standalone == nil {
+		c.vars[instanceVariable] = instanceView(facts.Instance)
+	}
 	for _, n := range g.Nodes {
 		node, parts := c.composeNode(n)
 		if node.SkipMessage != "" {
@@ -71,6 +74,8 @@ type composition struct {
 	// nodes are the results by node id; a collection has one for all its items.
 	nodes map[string]*plan.Node
 	vars  map[string]any
+	// partial are the collections that lack items.
+	partial map[string]bool
 	// owned indexes the existing objects of nodes that have several; see ownedObject.
 	owned map[string]map[types.NamespacedName]*unstructured.Unstructured
 	// budget bounds all evaluations together, and objects counts the nodes with an object.

@@ -108,7 +108,7 @@ func (c *compilation) checkDeletionOrder() {
 	_, err := order.Order()
 	var cycle *dag.CycleError[string]
 	if errors.As(err, &cycle) {
-		c.problems.Addf("spec.resources", "have no deletion order: %s, where each must be gone before the next", strings.Join(cycle.Path, " → "))
+		c.problems.Addf(c.words.nodes, "have no deletion order: %s, where each must be gone before the next", strings.Join(cycle.Path, " → "))
 	}
 }
 

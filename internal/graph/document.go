@@ -87,11 +87,11 @@ func decodeNodes(c *compilation) {
 		hasTemplate, hasValue := !isEmpty(d.source.Template), !isEmpty(d.source.Value)
 		switch {
 		case !exactlyOne(hasTemplate, d.source.ExternalRef != nil, hasValue):
-			c.breakf(d, d.at, "exactly one of template, externalRef or value must be provided")
+			c.breakf(d, d.at, "exactly one of template, %s or %s must be provided", c.words.reference, c.words.value)
 		case hasValue:
 			c.decodeVariable(d)
 		case len(d.source.ForEach) > 0 && !hasTemplate:
-			c.breakf(d, d.at.Field("forEach"), "requires a template; externalRef reads several objects by metadata.selector")
+			c.breakf(d, d.at.Field("forEach"), "requires a template; %s reads several objects by metadata.selector", c.words.reference)
 		case hasTemplate:
 			c.decodeTemplate(d)
 		default:
@@ -166,7 +166,7 @@ func (c *compilation) staticString(d *draft, at object.Path, field string) strin
 }
 
 func (c *compilation) decodeReference(d *draft) {
-	ref, at := d.source.ExternalRef, d.at.Field("externalRef")
+	ref, at := d.source.ExternalRef, d.at.Field(c.words.reference)
 	d.External = true
 	d.Collection = !isEmpty(ref.Metadata.Selector)
 	if named := strings.TrimSpace(ref.Metadata.Name) != ""; d.Collection == named {
@@ -194,9 +194,9 @@ func referenceDocument(ref *v1alpha1.ExternalRef) map[string]any {
 func (d *draft) documentPath() object.Path {
 	switch {
 	case d.External:
-		return d.at.Field("externalRef")
+		return d.at.Field(d.words.reference)
 	case d.Variable:
-		return d.at.Field("value")
+		return d.at.Field(d.words.value)
 	}
 	return d.at.Field("template")
 }

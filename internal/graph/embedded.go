@@ -25,12 +25,12 @@ type Embedded struct {
 // schema. Data of Secrets in outputs is listed and never refused: a pipeline has no last good
 // graph to continue with.
 func CompileEmbedded(spec *v1alpha1.DefinitionSpec, kinds Kinds, embedded Embedded) (*Graph, diag.List) {
-	return compile(withPlaceholderKind(spec), kinds, &embedded, []Option{acceptSecretOutputs})
+	return compile(withPlaceholderKind(spec), kinds, Graph{embedded: &embedded}, []Option{acceptSecretOutputs})
 }
 
 // UsedKindsOfEmbedded is UsedKinds for an embedded graph.
 func UsedKindsOfEmbedded(spec *v1alpha1.DefinitionSpec) []schema.GroupVersionKind {
-	return uses(withPlaceholderKind(spec), &Embedded{})
+	return uses(withPlaceholderKind(spec), Graph{embedded: &Embedded{}})
 }
 
 // withPlaceholderKind returns the spec of an embedded graph with a kind, which passes the

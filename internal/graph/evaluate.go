@@ -92,8 +92,13 @@ func (c *composition) waitsForBranches(n *Node, refs []expr.Ref, vars map[string
 	return waits
 }
 
+// mustBecomeReady reports whether a node waits for a dependency: until that is ready or, in a Graph, exists.
 func (c *composition) mustBecomeReady(n *Node, id string) bool {
 	dep := c.nodes[id]
+	if s := c.graph.standalone; s != nil && !s.waitForReadiness {
+		_, exists := c.vars[id]
+		return dep.SkipMessage == "" && (!exists || c.partial[id])
+	}
 	return !dep.Ready && dep.SkipMessage == "" && !c.waitsForFieldsOnly(n, dep)
 }
 

@@ -27,7 +27,10 @@ var instanceHints = map[string]string{"status": "expressions compute the status 
 // declareNames creates the environment of the expressions: the instance and every node
 // are variables.
 func declareNames(c *compilation) {
-	declarations := []expr.Declaration{{Name: instanceVariable, Schema: c.instanceSchema(), Hidden: inventory.IsReserved, MissingFieldHints: instanceHints}}
+	var declarations []expr.Declaration
+	if c.graph.standalone == nil {
+		declarations = append(declarations, expr.Declaration{Name: instanceVariable, Schema: c.instanceSchema(), Hidden: inventory.IsReserved, MissingFieldHints: instanceHints})
+	}
 	for _, d := range c.drafts {
 		if d.Variable || !c.declarable(d) {
 			continue
@@ -43,7 +46,8 @@ func declareNames(c *compilation) {
 }
 
 func (c *compilation) declarable(d *draft) bool {
-	return nodeName.MatchString(d.ID) && d.ID != instanceVariable && !d.isDuplicate(c.drafts)
+	isInstance := d.ID == instanceVariable && c.graph.standalone == nil
+	return c.words.name.MatchString(d.ID) && !isInstance && !d.isDuplicate(c.drafts)
 }
 
 func (d *draft) isDuplicate(all []*draft) bool {

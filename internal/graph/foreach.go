@@ -64,10 +64,10 @@ func (c *compilation) compileForEach(d *draft) {
 
 func (c *compilation) compileDimension(d *draft, name, source string, at object.Path) {
 	switch {
-	case !nodeName.MatchString(name):
-		c.problems.Addf(at, "the iterator %q is not in lowerCamelCase (a lower-case letter, then letters and digits)", name)
+	case !c.words.name.MatchString(name):
+		c.problems.Addf(at, "the iterator %q is not %s", name, c.words.nameForm)
 		return
-	case slices.Contains(reserved, name):
+	case slices.Contains(c.words.reserved, name):
 		c.problems.Addf(at, "the iterator %q is a reserved keyword", name)
 		return
 	case c.draftByID(name) != nil:

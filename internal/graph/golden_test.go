@@ -5,13 +5,14 @@ import (
 	"strconv"
 	"testing"
 
+	"github.com/espalier-dev/espalier/api/v1alpha1"
 	"github.com/espalier-dev/espalier/internal/graph"
 	"github.com/espalier-dev/espalier/internal/graph/kind"
 	"github.com/espalier-dev/espalier/internal/object"
 	"github.com/espalier-dev/espalier/internal/testkit/golden"
 )
 
-// TestGoldens reads testdata. Each archive is a story: definition.yaml, kinds.yaml
+// TestGoldens reads testdata. Each archive is a story: definition.yaml or, for a Graph, graph.yaml; kinds.yaml
 // with kinds beside the common ones, and world.yaml with an instance and what is
 // observed of its world. The files that begin with want- are what becomes of it:
 // the diagnostics, or the graph, the CustomResourceDefinition (where the archive
@@ -19,7 +20,13 @@ import (
 func TestGoldens(t *testing.T) {
 	golden.Run(t, "testdata/*.txtar", func(t *testing.T, a *golden.Archive) {
 		d := definition(t, a.Input["definition.yaml"])
-		g, problems := graph.Compile(&d.Spec, commonKinds(t, a.Input["kinds.yaml"]))
+		kinds := commonKinds(t, a.Input["kinds.yaml"])
+		g, problems := graph.Compile(&d.Spec, kinds)
+		if text, is := a.Input["graph.yaml"]; is {
+			var own v1alpha1.Graph
+			decode(t, text, &own)
+			g, problems = graph.CompileGraph(&own.Spec, kinds)
+		}
 		if problems != nil {
 			if g != nil {
 				t.Error("a definition with problems has a graph")
@@ -47,6 +54,9 @@ func TestGoldens(t *testing.T) {
 // resources in other orders.
 func TestOrderOfResourcesDoesNotMatter(t *testing.T) {
 	for _, a := range golden.Read(t, "testdata/*.txtar") {
+		if a.Input["definition.yaml"] == "" {
+			continue
+		}
 		d := definition(t, a.Input["definition.yaml"])
 		kinds := commonKinds(t, a.Input["kinds.yaml"])
 		g, problems := graph.Compile(&d.Spec, kinds)

@@ -64,7 +64,8 @@ type Graph struct {
 	// conditions is nil if the author has none.
 	conditions *expr.Conditions
 	readiness  v1alpha1.Readiness
-	embedded   *Embedded // nil for the graph of a definition
+	embedded   *Embedded   // nil for the graph of a definition
+	standalone *standalone // nil, except for a Graph
 }
 
 // Node is one resource of a graph.

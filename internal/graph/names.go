@@ -4,6 +4,7 @@ import (
 	"maps"
 	"regexp"
 	"slices"
+	"strings"
 
 	"k8s.io/apimachinery/pkg/util/validation"
 
@@ -15,21 +16,22 @@ import (
 var (
 	kindName    = regexp.MustCompile(`^[A-Z][a-zA-Z0-9]{0,62}$`)
 	versionName = regexp.MustCompile(`^v[0-9]+((alpha|beta)[0-9]+)?$`)
-	nodeName    = regexp.MustCompile(`^[a-z][a-zA-Z0-9]*$`)
 )
 
-// reserved are the names that ids and iterators cannot have: words of CEL and words that
-// the dialect reserves.
-var reserved = []string{
+// celWords are reserved in CEL.
+var celWords = []string{
 	"as", "break", "const", "continue", "else", "false", "for", "function", "if", "import", "in",
 	"let", "loop", "namespace", "null", "package", "return", "true", "var", "void", "while",
+}
 
+// reserved are the names that ids and iterators of a definition cannot have.
+var reserved = append([]string{
 	"apiVersion", "context", "dependencies", "dependency", "each", "externalRef", "externalReference",
 	"externalReferences", "externalRefs", "graph", "instance", "item", "items", "kind",
 	"kro", "metadata", "object", "resource", "resourceGraphDefinition", "resourcegraphdefinition",
 	"resources", "root", "runtime", "schema", "self", "serviceAccountName", "spec", "status", "this",
 	"variables", "vars", "version",
-}
+}, celWords...)
 
 // ReservedIDs lists the names that no node and no iterator can have, sorted.
 func ReservedIDs() []string { return slices.Sorted(slices.Values(reserved)) }
@@ -65,17 +67,17 @@ func checkNames(c *compilation) {
 		}
 	}
 	if len(c.spec.Resources) > MaxResources {
-		c.problems.Addf("spec.resources", "has %d resources, over the limit of %d (MaxResources)", len(c.spec.Resources), MaxResources)
+		c.problems.Addf(c.words.nodes, "has %d %s, over the limit of %d (MaxResources)", len(c.spec.Resources), strings.TrimPrefix(string(c.words.nodes), "spec."), MaxResources)
 		return
 	}
 	seen := map[string]object.Path{}
 	for i, r := range c.spec.Resources {
-		at := object.Path("spec.resources").Index(i)
+		at := c.words.nodes.Index(i)
 		if r == nil {
 			c.problems.Addf(at, "is null")
 			continue
 		}
-		d := &draft{Node: &Node{ID: r.ID, Index: i}, source: r, at: at}
+		d := &draft{Node: &Node{ID: r.ID, Index: i}, source: r, at: at, words: c.words}
 		c.drafts = append(c.drafts, d)
 		c.checkID(d, seen)
 	}
@@ -87,11 +89,11 @@ func (c *compilation) checkID(d *draft, seen map[string]object.Path) {
 	switch {
 	case d.ID == "":
 		c.breakf(d, at, "is required")
-	case !nodeName.MatchString(d.ID):
-		c.breakf(d, at, "naming convention violation: id %q is not in lowerCamelCase (a lower-case letter, then letters and digits)", d.ID)
+	case !c.words.name.MatchString(d.ID):
+		c.breakf(d, at, "naming convention violation: id %q is not %s", d.ID, c.words.nameForm)
 	case len(d.ID) > MaxIDLength:
 		c.breakf(d, at, "id has %d characters, over the limit of %d (MaxIDLength)", len(d.ID), MaxIDLength)
-	case slices.Contains(reserved, d.ID):
+	case slices.Contains(c.words.reserved, d.ID):
 		c.breakf(d, at, "naming convention violation: id %q is a reserved keyword", d.ID)
 	case twice:
 		c.breakf(d, at, "found duplicate resource IDs: %q is also the ID of %s", d.ID, first)

@@ -13,7 +13,7 @@ import (
 func connectDependencies(c *compilation) {
 	byID := map[string]*draft{}
 	for _, d := range c.drafts {
-		if nodeName.MatchString(d.ID) {
+		if c.words.name.MatchString(d.ID) {
 			byID[d.ID] = d
 		}
 	}
@@ -34,7 +34,7 @@ func connectDependencies(c *compilation) {
 	layers, err := g.Layers()
 	var cycle *dag.CycleError[string]
 	if errors.As(err, &cycle) {
-		c.problems.Addf("spec.resources", "%v: %s", err, describeCycle(cycle.Path, byID))
+		c.problems.Addf(c.words.nodes, "%v: %s", err, describeCycle(cycle.Path, byID))
 		return
 	}
 	for _, layer := range layers {

@@ -18,7 +18,8 @@ type Partial struct{ c *compilation }
 
 // CompilePartially compiles a definition as far as possible.
 func CompilePartially(spec *v1alpha1.DefinitionSpec, kinds Kinds) *Partial {
-	c := &compilation{spec: spec, kinds: kinds, graph: &Graph{readiness: spec.Readiness}}
+	c := newCompilation(spec, Graph{})
+	c.kinds = kinds
 	if spec.Schema != nil {
 		for _, pass := range compilerPasses {
 			pass.run(c)

@@ -82,7 +82,7 @@ func RequiredPermissions(spec *v1alpha1.DefinitionSpec, scope Scope, served func
 	n.Instances = slices.Concat(n.permissionsFor(instanceVerbs, instanceKind, instances, "", ""),
 		n.permissionsFor([]string{"update"}, instanceKind, instances, "/status", ""),
 		n.permissionsFor([]string{"update"}, instanceKind, instances, "/finalizers", "")) // for owner references with blockOwnerDeletion
-	all := drafts(spec, nil)
+	all := drafts(spec, Graph{})
 	watched := n.watchedNamespaces(all)
 	for _, d := range all {
 		switch {

@@ -21,17 +21,26 @@ import (
 // Read decodes a definition's spec. A value that does not fit its field is a problem with the field's path. The
 // returned spec lacks such values, so Compile can find all other problems.
 func Read(spec map[string]any) (*v1alpha1.DefinitionSpec, diag.List) {
-	out := &v1alpha1.DefinitionSpec{}
+	return read[v1alpha1.DefinitionSpec](spec)
+}
+
+// ReadGraph is Read for the spec of a Graph.
+func ReadGraph(spec map[string]any) (*v1alpha1.GraphSpec, diag.List) {
+	return read[v1alpha1.GraphSpec](spec)
+}
+
+func read[T any](spec map[string]any) (*T, diag.List) {
+	out := new(T)
 	if runtime.DefaultUnstructuredConverter.FromUnstructured(spec, out) == nil {
 		return out, nil
 	}
 	var r reader
-	legible, _ := r.readValue(spec, reflect.TypeFor[v1alpha1.DefinitionSpec](), "spec")
+	legible, _ := r.readValue(spec, reflect.TypeFor[T](), "spec")
 	fields, _ := legible.(map[string]any)
-	out = &v1alpha1.DefinitionSpec{}
+	out = new(T)
 	if err := runtime.DefaultUnstructuredConverter.FromUnstructured(fields, out); err != nil || len(r.problems) == 0 {
 		r.problems.Addf("spec", "cannot be decoded: %v", err)
-		return &v1alpha1.DefinitionSpec{}, r.problems
+		return new(T), r.problems
 	}
 	return out, r.problems.Sorted()
 }
@@ -71,13 +80,13 @@ func (r *reader) readObject(v any, t reflect.Type, at object.Path) (any, bool) {
 		return nil, r.addProblem(v, "an object", at)
 	}
 	out, complete := maps.Clone(fields), true
-	for i := range t.NumField() {
-		name, options, _ := strings.Cut(t.Field(i).Tag.Get("json"), ",")
+	for _, f := range reflect.VisibleFields(t) { // including the ones of embedded types
+		name, options, _ := strings.Cut(f.Tag.Get("json"), ",")
 		field, there := fields[name]
 		if !there {
 			continue
 		}
-		if out[name], ok = r.readValue(field, t.Field(i).Type, at.Field(name)); !ok {
+		if out[name], ok = r.readValue(field, f.Type, at.Field(name)); !ok {
 			delete(out, name)
 			complete = complete && options == "omitempty"
 		}

@@ -130,7 +130,7 @@ func (c *composition) waitsForDependencies(n *Node, refs []expr.Ref) []plan.Wait
 			read = true
 			if !c.graph.node(id).Collection && !r.Optional && !c.graph.scope.Present(r, c.vars) {
 				named = true
-				waits = append(waits, fieldWait(n, r))
+				waits = append(waits, c.graph.pathWait(n, r))
 			}
 		}
 		if read && !named {

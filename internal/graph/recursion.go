@@ -3,7 +3,7 @@ package graph
 // checkRecursion refuses a definition if each instance creates another instance of the same kind. With a condition
 // the instances may end; the limit of nested instances ends the rest.
 func checkRecursion(c *compilation) {
-	if c.graph.embedded != nil {
+	if c.graph.embedded != nil || c.graph.standalone != nil {
 		return
 	}
 	conditional := c.graph.conditionalNodes()

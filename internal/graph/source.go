@@ -25,14 +25,12 @@ func (g *Graph) SourceOf(id string, live map[string]any, path []any) (Source, bo
 		return Source{}, false
 	}
 	if at, has := inTemplate(n.template, live, path); has {
-		if source, isSet := sourceOf(n.template, resourcesPath.Index(n.Index).Field("template"), at); isSet {
+		if source, isSet := sourceOf(n.template, g.words().nodes.Index(n.Index).Field("template"), at); isSet {
 			return source, true
 		}
 	}
 	return g.propagationOf(live, path)
 }
-
-const resourcesPath object.Path = "spec.resources"
 
 // inTemplate returns the path in a template of what is at a path of an object; false if the template does not have it.
 func inTemplate(t *expr.Template, value any, path []any) ([]any, bool) {

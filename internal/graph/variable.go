@@ -23,10 +23,10 @@ const noObjectProblem = "does not apply to a variable, which has no object"
 func (c *compilation) decodeVariable(d *draft) {
 	d.Variable = true
 	if err := utiljson.Unmarshal(d.source.Value.Raw, &d.value); err != nil {
-		c.breakf(d, d.at.Field("value"), "is not a value: %v", err)
+		c.breakf(d, d.documentPath(), "is not a value: %v", err)
 		return
 	}
-	if !c.checkDepth(d.value, d.at.Field("value")) {
+	if !c.checkDepth(d.value, d.documentPath()) {
 		d.broken = true
 		return
 	}

@@ -81,12 +81,12 @@ func (g *Graph) fieldWait(n *Node, r expr.Ref) plan.Wait {
 	if len(r.Path) == 0 && g.node(r.Root) != nil {
 		return plan.Wait{Node: n.ID, Reason: plan.WaitingForReadiness, On: r.Root}
 	}
-	return fieldWait(n, r)
+	return g.pathWait(n, r)
 }
 
-func fieldWait(n *Node, r expr.Ref) plan.Wait {
+func (g *Graph) pathWait(n *Node, r expr.Ref) plan.Wait {
 	w := plan.Wait{Node: n.ID, Reason: plan.WaitingForField, On: r.String()}
-	if r.Root == instanceVariable {
+	if r.Root == instanceVariable && g.standalone == nil {
 		w.Detail = "not set on the instance"
 	}
 	return w

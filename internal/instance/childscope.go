@@ -152,7 +152,7 @@ func (r *Reconciler) withHint(s *subject, state watch.State) watch.State {
 // for other definitions, whose condition says so.
 func (r *Reconciler) grantHint(namespace string) string {
 	d := r.Definition
-	if d.Namespace == "" {
+	if d.Namespace == "" || d.IsGraph() {
 		return ""
 	}
 	command := "espalier rbac " + d.Name + " --namespace " + d.Namespace

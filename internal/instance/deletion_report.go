@@ -129,7 +129,7 @@ func (r *Reconciler) annotatedBy(ctx context.Context, s *subject, annotation str
 		return "the definition (spec.deletion.forceAfter)"
 	}
 	manager := unknownManager
-	if live, err := r.Cluster.Get(ctx, s.instance.GroupVersionKind(), s.instance.GetNamespace(), s.instance.GetName()); err == nil {
+	if live, err := r.self().Get(ctx, s.instance.GroupVersionKind(), s.instance.GetNamespace(), s.instance.GetName()); err == nil {
 		if managers := ownership.Owners(live, ownership.Path("metadata", "annotations", annotation)); len(managers) > 0 {
 			manager = strings.Join(managers, " and ")
 		}

@@ -110,10 +110,11 @@ func (Graphs) LiveConditions(before condition.Set, desired plan.Desired, s plan.
 		mark(kind, true, reason, message)
 	}
 	whileTrue(v1alpha1.InstanceDrifted, DriftDetected, s.Drifted)
-	return at.MarkProgress(set, progressOf(set, s, desired))
+	return at.MarkProgress(set, ProgressOf(set, s, desired))
 }
 
-func progressOf(set condition.Set, s plan.Summary, desired plan.Desired) condition.Progress {
+// ProgressOf returns the condition of the progress of an instance, in all dialects, from its other conditions.
+func ProgressOf(set condition.Set, s plan.Summary, desired plan.Desired) condition.Progress {
 	ready, _ := set.Get(v1alpha1.InstanceReady)
 	if s.Stalled != "" {
 		return condition.Stalled(string(plan.WaitTimeout), s.Stalled)

@@ -35,9 +35,9 @@ func (r *Reconciler) recordInventory(ctx context.Context, s *subject, now round)
 	if rewrite || !metadata.IsOn(s.instance) {
 		recorded, err := r.write(s, s.instance, func() (*unstructured.Unstructured, error) {
 			if r.Definition.Dialect == object.GraphDialect {
-				return r.Cluster.Update(ctx, metadata.Configuration(s.instance), s.instance.GetUID(), v1alpha1.InstanceManager)
+				return r.self().Update(ctx, metadata.Configuration(s.instance), s.instance.GetUID(), v1alpha1.InstanceManager)
 			}
-			return r.Cluster.Patch(ctx, s.instance, metadata.MergePatch(s.instance), v1alpha1.InstanceManager)
+			return r.self().Patch(ctx, s.instance, metadata.MergePatch(s.instance), v1alpha1.InstanceManager)
 		})
 		if kube.IsStale(err) {
 			return reconcile.Conflict()
@@ -94,7 +94,7 @@ func (r *Reconciler) retireFinalizers(ctx context.Context, s *subject, now round
 	}
 	kept := slices.DeleteFunc(slices.Clone(s.instance.GetFinalizers()), func(f string) bool { return slices.Contains(retired, f) })
 	left, err := r.write(s, s.instance, func() (*unstructured.Unstructured, error) {
-		return r.Cluster.SetFinalizers(ctx, s.instance, kept, v1alpha1.InstanceManager)
+		return r.self().SetFinalizers(ctx, s.instance, kept, v1alpha1.InstanceManager)
 	})
 	if kube.IsStale(err) {
 		return reconcile.Conflict()

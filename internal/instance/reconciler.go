@@ -34,7 +34,9 @@ type Reconciler struct {
 	Dialect    Dialect
 	// Cluster writes the instances and what they consist of. Children caches the latter, and
 	// Lease opens a lease of it. All three use the rights of the instances' account.
-	Cluster  Cluster
+	Cluster Cluster
+	// Self writes the instances themselves, if that needs other rights; nil for Cluster.
+	Self     Cluster
 	Children ChildCache
 	Lease    func(watch.Subscriber) Lease
 	// Controllers uses the controllers' own permissions, for the account of a definition in a namespace; nil for other
@@ -73,6 +75,13 @@ type Reconciler struct {
 
 // Decided receives what is decided for an instance.
 type Decided func(instance object.Key, facts plan.Facts, p plan.Plan)
+
+func (r *Reconciler) self() Cluster {
+	if r.Self != nil {
+		return r.Self
+	}
+	return r.Cluster
+}
 
 // SetComposer replaces the composer; reconciles in flight finish with the one that they began
 // with.

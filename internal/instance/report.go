@@ -167,7 +167,7 @@ func (r *Reconciler) writeStatus(ctx context.Context, s *subject, status map[str
 		return reconcile.Result{}
 	}
 	answer, err := r.write(s, s.instance, func() (*unstructured.Unstructured, error) {
-		return r.Cluster.WriteStatus(ctx, s.instance, status, v1alpha1.StatusManager)
+		return r.self().WriteStatus(ctx, s.instance, status, v1alpha1.StatusManager)
 	})
 	if kube.IsStale(err) {
 		return reconcile.Conflict()
@@ -177,7 +177,7 @@ func (r *Reconciler) writeStatus(ctx context.Context, s *subject, status map[str
 		return reconcile.Fail(fmt.Errorf("write status: %w", kube.Redacted(err)))
 	}
 	s.memory.refusals.Clear(telemetry.FailedStatusUpdate)
-	s.requeue(r.Cluster.StatusRecheck(r.Kind))
+	s.requeue(r.self().StatusRecheck(r.Kind))
 	if answer.GetResourceVersion() == s.instance.GetResourceVersion() {
 		return reconcile.Result{} // it is stored already, but for fields that the schema lacks
 	}

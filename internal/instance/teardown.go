@@ -240,7 +240,7 @@ func (r *Reconciler) deletionPolicy(ctx context.Context, s *subject) (report.Pol
 }
 
 func (r *Reconciler) policyOfEarlierRevisions(ctx context.Context, s *subject) (report.Policy, error) {
-	orphaned, err := r.Cluster.WasOrphaned(ctx, s.instance)
+	orphaned, err := r.self().WasOrphaned(ctx, s.instance)
 	if apierrors.IsForbidden(err) && r.isDeletedWithNamespace(ctx, s) {
 		orphaned, err = r.Controllers.WasOrphaned(ctx, s.instance)
 	}
@@ -259,7 +259,7 @@ func (r *Reconciler) policyOfEarlierRevisions(ctx context.Context, s *subject) (
 func (r *Reconciler) removeFinalizers(ctx context.Context, s *subject) (refused bool, out reconcile.Result) {
 	ours := slices.DeleteFunc(slices.Clone(s.instance.GetFinalizers()), func(f string) bool { return !inventory.IsFinalizer(f) })
 	o := &writer.Object{Unstructured: s.instance}
-	w := writer.Writer{Cluster: r.Cluster, Caches: r.Instances, Manager: v1alpha1.InstanceManager}
+	w := writer.Writer{Cluster: r.self(), Caches: r.Instances, Manager: v1alpha1.InstanceManager}
 	gone, err := w.Release(ctx, o, ours...)
 	if apierrors.IsForbidden(err) && r.isDeletedWithNamespace(ctx, s) {
 		w.Cluster = r.Controllers
@@ -269,7 +269,7 @@ func (r *Reconciler) removeFinalizers(ctx context.Context, s *subject) (refused 
 		return false, reconcile.Conflict()
 	}
 	if err != nil {
-		reason, message := r.Cluster.DiagnoseError(ctx, s.instance, "patch", err)
+		reason, message := r.self().DiagnoseError(ctx, s.instance, "patch", err)
 		s.memory.updateAttempts(s.instance, func(a plan.DeletionAttempts) plan.DeletionAttempts {
 			return a.Refused(report.Reason(reason), "the finalizer cannot be removed: "+message, s.instance, r.Now())
 		})

@@ -7,13 +7,18 @@ import (
 	"github.com/espalier-dev/espalier/api/v1alpha1"
 )
 
-// Definition names the definition that serves a kind.
+// Definition names the definition that serves a kind. A Graph, which is its own, has only a namespace.
 type Definition struct {
 	Name      string
 	Namespace string // empty unless it is a ResourceGroup
 	UID       types.UID
 	// Dialect is the dialect of the kind.
 	Dialect Dialect
+}
+
+// IsGraph reports whether the instance is a Graph.
+func (d Definition) IsGraph() bool {
+	return d.Dialect == GraphDialect && d.Name == "" && d.Namespace != ""
 }
 
 // Dialect says which labels, annotations and finalizers tie an instance and its children
@@ -38,6 +43,8 @@ func (d Definition) Finalizer() string {
 		return apiextensions.CompositeFinalizer
 	case d.Dialect == ClaimDialect:
 		return apiextensions.ClaimFinalizer
+	case d.IsGraph():
+		return v1alpha1.GraphFinalizer
 	case d.Namespace == "":
 		return v1alpha1.Finalizer
 	}

@@ -10,21 +10,31 @@ import (
 	"sigs.k8s.io/yaml"
 )
 
-// exclusive lists paths in the schema of a definition, each with fields that exclude each other: exactly one is required.
-var exclusive = []struct{ path, fields []string }{
-	{[]string{"items"}, []string{"template", "externalRef", "value"}},
-	{[]string{"items", "properties", "externalRef", "properties", "metadata"}, []string{"name", "selector"}},
-}
+// exclusive lists paths in the schema of a spec, each with fields that exclude each other: exactly one is required.
+type exclusive []struct{ path, fields []string }
+
+var (
+	definition = exclusive{
+		{[]string{"resources", "items"}, []string{"template", "externalRef", "value"}},
+		{[]string{"resources", "items", "properties", "externalRef", "properties", "metadata"}, []string{"name", "selector"}},
+	}
+	graph = exclusive{
+		{[]string{"nodes", "items"}, []string{"template", "ref", "def"}},
+		{[]string{"nodes", "items", "properties", "ref", "properties", "metadata"}, []string{"name", "selector"}},
+	}
+)
 
 func main() {
-	for _, file := range []string{"crds/kro.run_resourcegraphdefinitions.yaml", "crds/kro.run_resourcegroups.yaml"} {
-		if err := complete(file); err != nil {
+	for file, rules := range map[string]exclusive{
+		"crds/kro.run_resourcegraphdefinitions.yaml": definition, "crds/kro.run_resourcegroups.yaml": definition, "crds/kro.run_graphs.yaml": graph,
+	} {
+		if err := complete(file, rules); err != nil {
 			log.Fatalf("%s: %v", file, err)
 		}
 	}
 }
 
-func complete(file string) error {
+func complete(file string, rules exclusive) error {
 	raw, err := os.ReadFile(file)
 	if err != nil {
 		return err
@@ -38,12 +48,12 @@ func complete(file string) error {
 		return err
 	}
 	for _, version := range versions {
-		for _, e := range exclusive {
+		for _, e := range rules {
 			var one []any
 			for _, field := range e.fields {
 				one = append(one, map[string]any{"required": []any{field}})
 			}
-			at := append([]string{"schema", "openAPIV3Schema", "properties", "spec", "properties", "resources"}, e.path...)
+			at := append([]string{"schema", "openAPIV3Schema", "properties", "spec", "properties"}, e.path...)
 			if err := unstructured.SetNestedSlice(version.(map[string]any), one, append(at, "oneOf")...); err != nil {
 				return err
 			}

@@ -33,10 +33,10 @@ func CRDs(o Options) ([]*unstructured.Unstructured, error) {
 	}
 	var values struct {
 		Controllers struct {
-			Dialects   []server.Dialect
-			Usages     bool
-			Packages   struct{ Enabled bool }
-			Operations struct{ Enabled bool }
+			Dialects       []server.Dialect
+			Graphs, Usages bool
+			Packages       struct{ Enabled bool }
+			Operations     struct{ Enabled bool }
 		}
 		Providers struct{ AWS, PostgreSQL struct{ Enabled bool } }
 	}
@@ -50,7 +50,7 @@ func CRDs(o Options) ([]*unstructured.Unstructured, error) {
 	if values.Providers.PostgreSQL.Enabled {
 		providers = append(providers, postgresql.Provider(postgresql.Options{}))
 	}
-	out, err := server.CRDs(values.Controllers.Dialects, values.Controllers.Usages, values.Controllers.Packages.Enabled, values.Controllers.Operations.Enabled, providers)
+	out, err := server.CRDs(values.Controllers.Dialects, values.Controllers.Graphs, values.Controllers.Usages, values.Controllers.Packages.Enabled, values.Controllers.Operations.Enabled, providers)
 	for _, c := range out {
 		annotations := c.GetAnnotations()
 		maps.Copy(annotations, keep)

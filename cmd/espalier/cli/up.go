@@ -68,7 +68,7 @@ func (f *upFlags) add(cmd *cobra.Command) {
 func upDefaults() server.ControllerConfiguration {
 	c := server.DefaultConfiguration()
 	c.LeaderElection.Enabled, c.Health.BindAddress, c.Metrics.BindAddress = false, "0", "0"
-	c.MoreColumns, c.Functions.Development, c.Functions.RunPackages, c.Operations.Enabled = true, true, true, true
+	c.MoreColumns, c.Functions.Development, c.Functions.RunPackages, c.Operations.Enabled, c.Graphs = true, true, true, true, true
 	return c
 }
 

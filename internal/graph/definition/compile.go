@@ -57,7 +57,7 @@ func (v *session) compile(ctx context.Context) {
 // compileReadable adds the problems of the readable part of a spec to the problems of decoding it. The spec is
 // compiled as a whole once it can be decoded.
 func (v *session) compileReadable(ctx context.Context) {
-	kinds, err := lookUpKinds(ctx, v.Kinds, graph.UsedKinds(v.source.readable))
+	kinds, err := LookUpKinds(ctx, v.Kinds, graph.UsedKinds(v.source.readable))
 	if err != nil {
 		return // the problems of decoding are reported anyway
 	}
@@ -69,14 +69,14 @@ func (v *session) compileReadable(ctx context.Context) {
 // since the last time.
 func (v *session) recompile(ctx context.Context, c *compilation) error {
 	uses := graph.UsedKinds(c.spec)
-	kinds, err := lookUpKinds(ctx, v.Kinds, uses)
+	kinds, err := LookUpKinds(ctx, v.Kinds, uses)
 	if err != nil {
 		return err
 	}
 	for _, kind := range kinds {
 		v.kindAbsent = v.kindAbsent || kind.NeverServed
 	}
-	input := inputOf(c.spec, uses, kinds)
+	input := InputOf(c.spec, uses, kinds)
 	if input == c.input {
 		return nil
 	}
@@ -86,7 +86,7 @@ func (v *session) recompile(ctx context.Context, c *compilation) error {
 		c.good = g
 	}
 	v.Registry.setUses(v.registered)
-	if again, err := lookUpKinds(ctx, v.Kinds, uses); err != nil || inputOf(c.spec, uses, again) != input {
+	if again, err := LookUpKinds(ctx, v.Kinds, uses); err != nil || InputOf(c.spec, uses, again) != input {
 		v.EnqueueDefinition(v.Key) // a kind changed before its use by this definition was registered
 	}
 	return nil
@@ -100,14 +100,15 @@ var acceptSecretOutputs = graph.WithSecretOutputs(graph.WarnOfSecretOutputs)
 // during a restart, it is a graph of the parts that still compile.
 func (r *Dialect) lastGood(ctx context.Context, c *compilation) *graph.Graph {
 	if c.good == nil {
-		if kinds, err := lookUpKinds(ctx, r.Kinds, c.kinds); err == nil { // otherwise the next reconcile retries
+		if kinds, err := LookUpKinds(ctx, r.Kinds, c.kinds); err == nil { // otherwise the next reconcile retries
 			c.good = graph.CompileAccepted(c.spec, kinds)
 		}
 	}
 	return c.good
 }
 
-func lookUpKinds(ctx context.Context, all *kube.Kinds, uses []schema.GroupVersionKind) (graph.Kinds, error) {
+// LookUpKinds describes kinds that a graph uses. Its error has a stable message for the same cause.
+func LookUpKinds(ctx context.Context, all *kube.Kinds, uses []schema.GroupVersionKind) (graph.Kinds, error) {
 	out := graph.Kinds{}
 	for _, gvk := range uses {
 		kind, known, err := all.Lookup(ctx, gvk)
@@ -121,7 +122,8 @@ func lookUpKinds(ctx context.Context, all *kube.Kinds, uses []schema.GroupVersio
 	return out, nil
 }
 
-func inputOf(spec *v1alpha1.DefinitionSpec, uses []schema.GroupVersionKind, kinds graph.Kinds) string {
+// InputOf identifies a spec and its kinds: the same input gives the same graph.
+func InputOf(spec any, uses []schema.GroupVersionKind, kinds graph.Kinds) string {
 	input := []any{spec}
 	for _, gvk := range uses {
 		kind, known := kinds[gvk]

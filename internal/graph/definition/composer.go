@@ -10,9 +10,9 @@ import (
 	"github.com/espalier-dev/espalier/internal/instance/report"
 )
 
-// composerOf returns the Composer of a graph. The overrides belong to the definition, whatever the revision of the
+// ComposerOf returns the Composer of a graph. The overrides belong to the definition, whatever the revision of the
 // graph.
-func composerOf(g *graph.Graph, overrides inventory.Overrides) instance.Composer {
+func ComposerOf(g *graph.Graph, overrides inventory.Overrides) instance.Composer {
 	return graphComposer{g, overrides}
 }
 

@@ -49,7 +49,7 @@ var (
 // the definition adds some for its next composers, while instances are composed by these.
 func newComposers(c composers) *composers {
 	c.graphs = maps.Clone(c.graphs)
-	c.Composer = composerOf(c.graphs[c.state.Serving], c.overrides)
+	c.Composer = ComposerOf(c.graphs[c.state.Serving], c.overrides)
 	content := []any{c.state.Serving, c.overrides, c.refused, c.unavailable}
 	if s := c.state.Rollout; s != nil {
 		content = append(content, s.Revision, s.Wave, s.Begun, s.CompletedAt != nil)
@@ -121,7 +121,7 @@ func (c *composers) find(o *unstructured.Unstructured) (composer instance.Compos
 		return frozen(plan.RevisionMissing, pin.Malformed), 0
 	}
 	if g := c.graphs[pin.Number]; g != nil {
-		return composerOf(g, c.overrides), 0
+		return ComposerOf(g, c.overrides), 0
 	}
 	if why, refused := c.refused[pin.Number]; refused {
 		return frozen(plan.RevisionMissing, "the requested revision is not available: "+why), 0
@@ -146,7 +146,7 @@ func (c *composers) composesAs(o *unstructured.Unstructured, other *composers) b
 
 func (c *composers) of(number int64) instance.Composer {
 	if g := c.graphs[number]; g != nil {
-		return composerOf(g, c.overrides)
+		return ComposerOf(g, c.overrides)
 	}
 	return c.Composer
 }

@@ -68,7 +68,7 @@ func (v *session) wouldBreak(ctx context.Context, definition *unstructured.Unstr
 	if !slices.ContainsFunc(uses, composes) {
 		return "", nil
 	}
-	kinds, err := lookUpKinds(ctx, v.Kinds, uses)
+	kinds, err := LookUpKinds(ctx, v.Kinds, uses)
 	if err != nil {
 		return "", err
 	}

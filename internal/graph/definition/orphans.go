@@ -75,7 +75,7 @@ func (r *Orphans) verify(ctx context.Context, o *unstructured.Unstructured) erro
 		c.problems.Addf("spec", "cannot be decoded: %v", err)
 	} else {
 		spec := &one.Spec.Snapshot.Spec
-		kinds, err := lookUpKinds(ctx, r.Kinds, graph.UsedKinds(spec))
+		kinds, err := LookUpKinds(ctx, r.Kinds, graph.UsedKinds(spec))
 		if err != nil {
 			return err
 		}

@@ -127,5 +127,5 @@ func FormerFinalizers(instance *unstructured.Unstructured, current string) []str
 // IsFinalizer reports whether the finalizer is one that definitions put on their instances, of any incarnation or
 // spelling.
 func IsFinalizer(f string) bool {
-	return f == v1alpha1.Finalizer || f == apiextensions.CompositeFinalizer || f == apiextensions.ClaimFinalizer || strings.HasSuffix(f, v1alpha1.FinalizerSuffix)
+	return f == v1alpha1.Finalizer || f == v1alpha1.GraphFinalizer || f == apiextensions.CompositeFinalizer || f == apiextensions.ClaimFinalizer || strings.HasSuffix(f, v1alpha1.FinalizerSuffix)
 }

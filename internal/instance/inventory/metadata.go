@@ -50,12 +50,12 @@ func MetadataOf(o Owner, v Inventory, defaults Defaults) Metadata {
 		m.Annotations[v1alpha1.ApplySetToolingAnnotation] = "espalier/" + o.Version
 	case object.GraphDialect:
 		m.Annotations[v1alpha1.ApplySetToolingAnnotation] = "kro/" + o.Version
-		maps.Copy(m.Labels, map[string]string{
-			v1alpha1.OwnedLabel:          "true",
-			v1alpha1.VersionLabel:        o.Version,
-			v1alpha1.DefinitionIDLabel:   string(o.Definition.UID),
-			v1alpha1.DefinitionNameLabel: object.LabelValue(o.Definition.Name),
-		})
+		maps.Copy(m.Labels, map[string]string{v1alpha1.OwnedLabel: "true", v1alpha1.VersionLabel: o.Version})
+		if o.Definition.IsGraph() {
+			break
+		}
+		m.Labels[v1alpha1.DefinitionIDLabel] = string(o.Definition.UID)
+		m.Labels[v1alpha1.DefinitionNameLabel] = object.LabelValue(o.Definition.Name)
 		if o.Definition.Namespace != "" {
 			m.Labels[v1alpha1.DefinitionNSLabel] = o.Definition.Namespace
 		}

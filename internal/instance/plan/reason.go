@@ -63,6 +63,8 @@ const (
 	// RevisionMissing: the revision of its definition that the instance requests doesn't exist,
 	// or can't compose it.
 	RevisionMissing Reason = "RevisionMissing"
+	// InvalidGraph: the nodes of a Graph don't compile.
+	InvalidGraph Reason = "InvalidGraph"
 	// ServiceAccountNotFound: the service account that the instance is reconciled as doesn't exist.
 	ServiceAccountNotFound Reason = "ServiceAccountNotFound"
 	// PipelineFailed: a step of the composition's pipeline has failed.
@@ -75,7 +77,7 @@ const (
 func (r Reason) IsError() bool {
 	switch r {
 	case WaitTimeout, NotOwned, Forbidden, Rejected, EvaluationFailed, TooManyItems, LimitExceeded, WatchLimitExceeded, DuplicateItems, DriftContested,
-		FieldConflict, CompositionMissing, RevisionMissing, ServiceAccountNotFound, PipelineFailed:
+		FieldConflict, CompositionMissing, RevisionMissing, InvalidGraph, ServiceAccountNotFound, PipelineFailed:
 		return true
 	default:
 		return false

@@ -47,6 +47,8 @@ var (
 		PermissionsFor("kro.run", "resourcegroups", change...),
 		PermissionsFor("kro.run", "resourcegroups/status", "update"),
 		PermissionsFor("kro.run", "resourcegroups/finalizers", "update"),
+		PermissionsFor("kro.run", "graphs", change...),
+		PermissionsFor("kro.run", "graphs/status", "update"),
 		PermissionsFor("internal.kro.run", "graphrevisions", manage...),
 		PermissionsFor("internal.kro.run", "graphrevisions/status", "update"),
 	)

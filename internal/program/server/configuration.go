@@ -78,6 +78,8 @@ type Settings struct {
 	AdmissionPolicies bool `json:"admissionPolicies"`
 	// Usages installs the kinds of usages. Kinds that exist are served in any case.
 	Usages bool `json:"usages"`
+	// Graphs serves the kind Graph of kro.run.
+	Graphs bool `json:"graphs"`
 	// MoreColumns adds columns to served kinds in kubectl get, beyond those of their dialects.
 	MoreColumns bool `json:"moreColumns"`
 }

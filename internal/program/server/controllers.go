@@ -21,7 +21,9 @@ import (
 	compositiondefinition "github.com/espalier-dev/espalier/internal/composition/definition"
 	"github.com/espalier-dev/espalier/internal/composition/packages/controller"
 	"github.com/espalier-dev/espalier/internal/composition/pipeline"
+	"github.com/espalier-dev/espalier/internal/graph"
 	"github.com/espalier-dev/espalier/internal/graph/definition"
+	"github.com/espalier-dev/espalier/internal/graph/standalone"
 	"github.com/espalier-dev/espalier/internal/instance"
 	kubecrd "github.com/espalier-dev/espalier/internal/kube/crd"
 	"github.com/espalier-dev/espalier/internal/kube/rbac"
@@ -121,7 +123,8 @@ type Controllers struct {
 	permissions *permissions
 	// crossplane knows whether a Crossplane runs that manages packages and operations; nil if neither is done here.
 	crossplane *controller.Crossplane
-	// initial gives instances their initial metadata; nil for none.
+	// graphs reconciles Graphs; nil if they are not served.
+	graphs *standalone.Graphs
 }
 
 // NewControllers prepares the controllers; Run runs them.
@@ -160,6 +163,12 @@ func NewControllers(o Options) (*Controllers, error) {
 	}
 	c.Functions = packages.New(c.Hub, o.Functions)
 	c.usages = newUsages(c.Cluster, o, func() bool { return c.dialects.serves(Composition) })
+	if o.Graphs {
+		c.graphs = standalone.New(standalone.Config{
+			Cluster: c.Client, Hub: c.Hub, Kinds: c.Kinds, As: c.account, Enqueue: c.Enqueue, Events: o.Events, Version: o.Version,
+			Usages: c.usages.index, Limits: c.limits, Decided: o.Decided, SecretOutputs: o.SecretOutputs, Now: o.Now,
+		})
+	}
 	c.conversions = &conversions{at: o.ConversionEndpoint, changed: func() {
 		for _, key := range c.registry.Keys() {
 			c.Enqueue(key)
@@ -186,7 +195,7 @@ func (c *Controllers) crdsToInstall(installed func(name string) (*apiextensionsv
 	for _, note := range c.dialects.notes() {
 		c.options.Log.Info("warning: " + note)
 	}
-	return filesOf(served, c.options.Usages, c.options.Packages != nil, c.options.Operations != nil, c.options.Providers)
+	return filesOf(served, c.options.Graphs, c.options.Usages, c.options.Packages != nil, c.options.Operations != nil, c.options.Providers)
 }
 
 // crdDependents returns the definitions, of both dialects, and the activations to reconcile after a
@@ -199,12 +208,12 @@ func (c *Controllers) crdDependents(crd *apiextensionsv1.CustomResourceDefinitio
 			waiting = c.registry.InNamespace(owner.Namespace)
 		}
 	}
-	return slices.Concat(c.registry.Concerned(crd), c.composites.Concerned(crd), provider.Dependents(c.options.Providers, crd), packageOf(crd), waiting)
+	return slices.Concat(c.registry.Concerned(crd), c.graphs.Concerned(crd), c.composites.Concerned(crd), provider.Dependents(c.options.Providers, crd), packageOf(crd), waiting)
 }
 
 // groupDependents returns the definitions of both dialects to reconcile after a change of how a version of an API group is served.
 func (c *Controllers) groupDependents(group string) []object.Key {
-	return slices.Concat(c.registry.InGroup(group), c.composites.InGroup(group))
+	return slices.Concat(c.registry.InGroup(group), c.graphs.InGroup(group), c.composites.InGroup(group))
 }
 
 // Run installs the dialects' kinds, then runs the controllers until the context ends or a
@@ -247,6 +256,10 @@ func (c *Controllers) startGraphs() {
 	for _, kind := range []string{v1alpha1.ResourceGraphDefinitionKind, v1alpha1.ResourceGroupKind} {
 		gvk := v1alpha1.GroupVersion.WithKind(kind)
 		c.Start(gvk, definition.New(c.definitionConfig(gvk)))
+	}
+	if c.graphs != nil {
+		c.graphs.Keys = c.Keys
+		c.Serve(graph.GraphKind, c.graphs)
 	}
 }
 

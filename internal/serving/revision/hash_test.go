@@ -16,8 +16,8 @@ func spec(change func(*v1alpha1.DefinitionSpec)) *v1alpha1.DefinitionSpec {
 	out := &v1alpha1.DefinitionSpec{
 		Schema: &v1alpha1.Schema{Kind: "Box", APIVersion: "v1alpha1", Spec: raw(`{"a":"string","b":"integer"}`)},
 		Resources: []*v1alpha1.Resource{
-			{ID: "one", Template: raw(`{"kind":"ConfigMap","data":{"n":1.0}}`), ReadyWhen: []string{"${x}", "${y}"}},
-			{ID: "two", Template: raw(`{"kind":"ConfigMap"}`), ForEach: []v1alpha1.ForEachDimension{{"a": "${x}"}, {"b": "${y}"}}},
+			{ID: "one", Template: raw(`{"kind":"ConfigMap","data":{"n":1.0}}`), NodeOptions: v1alpha1.NodeOptions{ReadyWhen: []string{"${x}", "${y}"}}},
+			{ID: "two", Template: raw(`{"kind":"ConfigMap"}`), NodeOptions: v1alpha1.NodeOptions{ForEach: []v1alpha1.ForEachDimension{{"a": "${x}"}, {"b": "${y}"}}}},
 		},
 	}
 	if change != nil {

@@ -108,10 +108,9 @@ func translate(resources []resource, at object.Path, problems *diag.List) (out [
 }
 
 func (r *resource) translate(at object.Path, problems *diag.List) *v1alpha1.Resource {
-	out := &v1alpha1.Resource{
-		ID: r.ID, Template: rawExtension(r.Template), ReadyWhen: r.ReadyWhen, IncludeWhen: r.IncludeWhen,
-		DeletionPolicy: v1alpha1.DeletionPolicy(r.DeletionPolicy), DeleteAfter: r.DeleteAfter,
-	}
+	out := &v1alpha1.Resource{ID: r.ID, Template: rawExtension(r.Template), NodeOptions: v1alpha1.NodeOptions{
+		ReadyWhen: r.ReadyWhen, IncludeWhen: r.IncludeWhen, DeletionPolicy: v1alpha1.DeletionPolicy(r.DeletionPolicy), DeleteAfter: r.DeleteAfter,
+	}}
 	for _, dimension := range r.ForEach {
 		out.ForEach = append(out.ForEach, dimension)
 	}

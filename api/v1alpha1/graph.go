@@ -1,0 +1,167 @@
+package v1alpha1
+
+import (
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
+)
+
+// Graph is a graph of resources that is reconciled by itself: it serves no kind, and is its own only instance.
+//
+// +kubebuilder:object:root=true
+// +kubebuilder:subresource:status
+// +kubebuilder:metadata:annotations="espalier.dev/schema=1"
+// +kubebuilder:resource:scope=Namespaced
+// +kubebuilder:printcolumn:name="READY",type=string,JSONPath=`.status.conditions[?(@.type=="Ready")].status`
+// +kubebuilder:printcolumn:name="REASON",type=string,priority=1,JSONPath=`.status.conditions[?(@.type=="Ready")].reason`
+// +kubebuilder:printcolumn:name="MESSAGE",type=string,priority=1,JSONPath=`.status.conditions[?(@.type=="Ready")].message`
+// +kubebuilder:printcolumn:name="AGE",type=date,JSONPath=`.metadata.creationTimestamp`
+type Graph struct {
+	metav1.TypeMeta   `json:",inline"`
+	metav1.ObjectMeta `json:"metadata,omitempty"`
+
+	// +kubebuilder:validation:Required
+	Spec GraphSpec `json:"spec"`
+	// Status has more fields, such as waiting and deletion, which all instances have.
+	//
+	// +optional
+	// +kubebuilder:default={"observedGeneration":-1}
+	// +kubebuilder:pruning:PreserveUnknownFields
+	Status GraphStatus `json:"status,omitempty"`
+}
+
+// GraphList is a list of Graph.
+//
+// +kubebuilder:object:root=true
+type GraphList struct {
+	metav1.TypeMeta `json:",inline"`
+	metav1.ListMeta `json:"metadata,omitempty"`
+	Items           []Graph `json:"items"`
+}
+
+// GraphSpec is the nodes of a Graph, and the account that reads and writes their objects.
+type GraphSpec struct {
+	// Nodes are the nodes of the graph. Their order in the list has no meaning: a node comes after the nodes whose fields it
+	// reads.
+	//
+	// +kubebuilder:validation:MinItems=1
+	// +listType=map
+	// +listMapKey=id
+	Nodes []*GraphNode `json:"nodes"`
+
+	// ServiceAccountName is the service account, in the namespace of the Graph, that the controllers impersonate to read and
+	// write objects; "default" if it is empty.
+	//
+	// +optional
+	// +kubebuilder:validation:MaxLength=253
+	// +kubebuilder:validation:XValidation:rule="self == '' || self.matches('^[a-z0-9]([-a-z0-9.]*[a-z0-9])?$')",message="is not the name of a service account"
+	ServiceAccountName string `json:"serviceAccountName,omitempty"`
+
+	// WaitForReadiness makes each node wait until the nodes that it reads are ready, as in a ResourceGraphDefinition. By
+	// default a node waits only for the fields that it reads. It is an addition of Espalier's.
+	//
+	// +optional
+	WaitForReadiness bool `json:"waitForReadiness,omitempty"`
+
+	// Readiness is when a node without readyWhen is ready: Exists, the default, when its object exists; Health by the
+	// object's own status, as kstatus computes it. It is an addition of Espalier's.
+	//
+	// +optional
+	// +kubebuilder:validation:Enum=Exists;Health
+	Readiness Readiness `json:"readiness,omitempty"`
+
+	// Deletion sets limits for the deletion of the Graph. It is an addition of Espalier's.
+	//
+	// +optional
+	Deletion *Deletion `json:"deletion,omitempty"`
+
+	// AllowSecretOutputs lists outputs that may contain data of Secrets, such as resources.web.metadata.labels. By default a
+	// Graph that puts data of a Secret into names or labels is refused. It is an addition of Espalier's.
+	//
+	// +optional
+	// +kubebuilder:validation:MaxItems=64
+	// +kubebuilder:validation:items:MaxLength=512
+	// +listType=set
+	AllowSecretOutputs []string `json:"allowSecretOutputs,omitempty"`
+}
+
+// GraphNode is a node of a Graph: exactly one of template, ref and def.
+type GraphNode struct {
+	// ID names the node in expressions.
+	//
+	// +kubebuilder:validation:Required
+	// +kubebuilder:validation:Pattern=`^[A-Za-z][A-Za-z0-9]*$`
+	ID string `json:"id"`
+
+	// Template is an object that belongs to the Graph; its strings may contain ${CEL}.
+	//
+	// +optional
+	// +kubebuilder:pruning:PreserveUnknownFields
+	Template *runtime.RawExtension `json:"template,omitempty"`
+
+	// Ref reads an object, or all that a selector selects, that do not belong to the Graph.
+	//
+	// +optional
+	Ref *ExternalRef `json:"ref,omitempty"`
+
+	// Def is a value, whose strings may contain ${CEL}, that other nodes read by the node's id.
+	//
+	// +optional
+	// +kubebuilder:validation:Schemaless
+	// +kubebuilder:pruning:PreserveUnknownFields
+	Def *runtime.RawExtension `json:"def,omitempty"`
+
+	NodeOptions `json:",inline"`
+}
+
+// GraphStatus is the state of a Graph.
+type GraphStatus struct {
+	// ObservedGeneration is the generation of the Graph that the status is of.
+	//
+	// +optional
+	ObservedGeneration int64 `json:"observedGeneration,omitempty"`
+
+	// Conditions are Ready, and what it consists of: Accepted and ResourcesConverged.
+	//
+	// +optional
+	// +listType=map
+	// +listMapKey=type
+	Conditions []Condition `json:"conditions,omitempty"`
+
+	// ManagedResources are the objects of the Graph, in the order of their application. A long list is cut; the objects
+	// themselves carry labels that name the Graph.
+	//
+	// +optional
+	// +kubebuilder:validation:MaxItems=5000
+	// +listType=atomic
+	ManagedResources []ManagedResource `json:"managedResources,omitempty"`
+
+	// AppliedServiceAccount is the user who wrote to the cluster last, such as system:serviceaccount:apps:default.
+	//
+	// +optional
+	AppliedServiceAccount string `json:"appliedServiceAccount,omitempty"`
+}
+
+// ManagedResource is an object of a Graph.
+type ManagedResource struct {
+	NodeID     string `json:"nodeID"`
+	APIVersion string `json:"apiVersion"`
+	Kind       string `json:"kind"`
+	// +optional
+	Namespace string `json:"namespace,omitempty"`
+	Name      string `json:"name"`
+	// +optional
+	UID string `json:"uid,omitempty"`
+}
+
+// GraphFinalizer is on Graphs.
+const GraphFinalizer = "kro.run/graph-finalizer"
+
+// Conditions of a Graph besides Ready, and their reasons.
+const (
+	GraphAccepted           = "Accepted"
+	GraphResourcesConverged = "ResourcesConverged"
+
+	GraphCompiled = "Compiled"
+	GraphInvalid  = "InvalidGraph"
+	GraphApplied  = "Applied"
+)

@@ -1,0 +1,145 @@
+package standalone
+
+import (
+	"context"
+
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+
+	"github.com/espalier-dev/espalier/api/v1alpha1"
+	"github.com/espalier-dev/espalier/internal/diag"
+	"github.com/espalier-dev/espalier/internal/graph"
+	"github.com/espalier-dev/espalier/internal/graph/definition"
+	"github.com/espalier-dev/espalier/internal/instance"
+	"github.com/espalier-dev/espalier/internal/instance/inventory"
+	"github.com/espalier-dev/espalier/internal/instance/plan"
+	"github.com/espalier-dev/espalier/internal/object"
+)
+
+// program is what a Graph was last compiled to. Graphs.mu guards account, kinds and composer; only reconciles of the Graph
+// access the rest.
+type program struct {
+	account *account
+	// kinds are the kinds that the nodes name.
+	kinds    []schema.GroupVersionKind
+	composer instance.Composer
+
+	// input identifies what was compiled, and good is the last graph without problems.
+	input string
+	good  *graph.Graph
+}
+
+// compile compiles a Graph, unless neither its nodes nor their kinds have changed. It fails if a kind cannot be looked up.
+func (g *Graphs) compile(ctx context.Context, key object.Key, p *program, o *unstructured.Unstructured, user string) error {
+	fields, _, _ := unstructured.NestedMap(o.Object, "spec")
+	spec, problems := graph.ReadGraph(fields)
+	uses := graph.UsedKindsOfGraph(spec)
+	kinds, err := definition.LookUpKinds(ctx, g.Kinds, uses)
+	if err != nil {
+		return err
+	}
+	input := definition.InputOf([]any{spec, user}, uses, kinds)
+	if input == p.input {
+		return nil
+	}
+	compiled, found := graph.CompileGraph(spec, kinds, graph.WithSecretOutputs(g.SecretOutputs))
+	problems.Add(found...)
+	if user == g.Cluster.Username(ctx) {
+		problems.Addf("spec.serviceAccountName", "the controllers have this account; name another one, with the permissions that the nodes need")
+	}
+	if len(problems) == 0 {
+		p.good = compiled
+	}
+	next := composerOf(p.good, user)
+	if len(problems) > 0 {
+		next = instance.Frozen{Composer: next, Problem: plan.Problem{Reason: plan.InvalidGraph, Message: message(problems)}}
+	}
+	g.mu.Lock()
+	p.input, p.kinds, p.composer = input, uses, next
+	g.mu.Unlock()
+	if again, err := definition.LookUpKinds(ctx, g.Kinds, uses); err != nil || definition.InputOf([]any{spec, user}, uses, again) != input {
+		g.Enqueue(key) // a kind changed before its use by this Graph was known
+	}
+	return nil
+}
+
+// maxMessageLength bounds the problems in a condition, in bytes.
+const maxMessageLength = 32 << 10
+
+func message(problems diag.List) string {
+	return diag.Truncate(problems.Sorted().Err().Error(), maxMessageLength)
+}
+
+// noNodes composes a Graph that has never been valid.
+var noNodes = definition.ComposerOf(&graph.Graph{Kind: graph.GraphKind, Namespaced: true}, inventory.Overrides{})
+
+func composerOf(compiled *graph.Graph, user string) instance.Composer {
+	if compiled == nil {
+		return composer{noNodes, user}
+	}
+	return composer{definition.ComposerOf(compiled, inventory.Overrides{}), user}
+}
+
+// composer composes one Graph, and its status.
+type composer struct {
+	instance.Composer
+	user string
+}
+
+// Names of fields of a status.
+const (
+	managedField = "managedResources"
+	appliedField = "appliedServiceAccount"
+)
+
+// maxManaged bounds the objects that the status lists: its schema has the same bound. All objects have labels.
+const maxManaged = 5000
+
+// Compose adds to the status the objects that the Graph has.
+func (c composer) Compose(ctx context.Context, facts plan.Facts) (plan.Desired, error) {
+	desired, err := c.Composer.Compose(ctx, facts)
+	if err != nil {
+		return desired, err
+	}
+	managed := []any{}
+	for _, n := range desired.Nodes {
+		if n.External || n.Observed == nil || len(managed) == maxManaged {
+			continue
+		}
+		entry := map[string]any{"nodeID": nodeID(n), "apiVersion": n.Observed.GetAPIVersion(), "kind": n.Observed.GetKind(), "name": n.Observed.GetName(),
+			"uid": string(n.Observed.GetUID())}
+		if namespace := n.Observed.GetNamespace(); namespace != "" {
+			entry["namespace"] = namespace
+		}
+		managed = append(managed, entry)
+	}
+	desired.Status = map[string]any{managedField: managed, appliedField: c.user}
+	if before, _, _ := unstructured.NestedString(facts.Instance.Object, "status", appliedField); before != "" && len(facts.Problems) > 0 {
+		desired.Status[appliedField] = before // this user has not written everything yet
+	}
+	return desired, nil
+}
+
+func nodeID(n plan.Node) string {
+	if n.Collection != "" {
+		return n.Collection
+	}
+	return n.ID
+}
+
+// chooser composes each Graph by its own program. What it embeds has no nodes.
+type chooser struct {
+	composer
+	graphs *Graphs
+}
+
+// Choose returns the composer of a Graph. A reconcile of it has just compiled it.
+func (c chooser) Choose(o *unstructured.Unstructured) instance.Composer {
+	c.graphs.mu.Lock()
+	defer c.graphs.mu.Unlock()
+	key := object.Key{Group: v1alpha1.GroupVersion.Group, Kind: v1alpha1.GraphKind, Namespace: o.GetNamespace(), Name: o.GetName()}
+	if p := c.graphs.programs[key]; p != nil && p.composer != nil {
+		return p.composer
+	}
+	return c.composer
+}
