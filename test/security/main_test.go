@@ -19,7 +19,7 @@ import (
 
 func TestMain(m *testing.M) {
 	log := funcr.New(logged.note, funcr.Options{Verbosity: 3})
-	os.Exit(suite.Main(m, server.Options{Settings: server.Settings{AdmissionPolicies: true, RequireServiceAccount: true, ResourceGroups: server.ResourceGroups{APIGroups: []string{"kro.run", "*.example.com"}}, Usages: true}, Log: log}, nil))
+	os.Exit(suite.Main(m, server.Options{Settings: server.Settings{AdmissionPolicies: true, RequireServiceAccount: true, Graphs: true, ResourceGroups: server.ResourceGroups{APIGroups: []string{"kro.run", "*.example.com"}}, Usages: true}, Log: log}, nil))
 }
 
 // user is a client with a token and with the rules of a ClusterRole in one namespace, or in all

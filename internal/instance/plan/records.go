@@ -14,7 +14,7 @@ func isDefinition(kind schema.GroupKind) bool {
 	case "apiextensions.crossplane.io", "protection.crossplane.io":
 		return true
 	case "kro.run": // instances are in this group, too
-		return kind.Kind == "ResourceGraphDefinition" || kind.Kind == "ResourceGroup"
+		return kind.Kind == "ResourceGraphDefinition" || kind.Kind == "ResourceGroup" || kind.Kind == "Graph"
 	}
 	return false
 }

@@ -14,6 +14,7 @@ func TestNodesThatAdopt(t *testing.T) {
 		{Group: "kro.run", Version: "v1alpha1", Kind: "WebApp"}:                                    true,
 		{Group: "kro.run", Version: "v1alpha1", Kind: "ResourceGraphDefinition"}:                   false,
 		{Group: "kro.run", Version: "v1alpha1", Kind: "ResourceGroup"}:                             false,
+		{Group: "kro.run", Version: "v1alpha1", Kind: "Graph"}:                                     false,
 		{Group: "apiextensions.crossplane.io", Version: "v2", Kind: "CompositeResourceDefinition"}: false,
 		{Group: "apiextensions.crossplane.io", Version: "v1", Kind: "Composition"}:                 false,
 		{Group: "protection.crossplane.io", Version: "v1beta1", Kind: "ClusterUsage"}:              false,

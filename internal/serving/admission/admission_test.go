@@ -75,7 +75,7 @@ func TestInstall(t *testing.T) {
 			t.Errorf("wrote %v, not %v", c.writes, want)
 		}
 	}
-	install(slices.Repeat([]string{"create ValidatingAdmissionPolicy", "create ValidatingAdmissionPolicyBinding"}, 4)...)
+	install(slices.Repeat([]string{"create ValidatingAdmissionPolicy", "create ValidatingAdmissionPolicyBinding"}, 5)...)
 	install()
 
 	c.objects[policy].SetAnnotations(map[string]string{DigestAnnotation: "of an earlier release"})
@@ -91,7 +91,7 @@ func TestSeveralProcessesInstallAtTheSameTime(t *testing.T) {
 	if err := Install(t.Context(), c); err != nil {
 		t.Error("what another process has installed is reported as an error:", err)
 	}
-	if len(c.objects) != 8 || len(c.writes) != 0 {
+	if len(c.objects) != 10 || len(c.writes) != 0 {
 		t.Errorf("%d objects exist; wrote %v", len(c.objects), c.writes)
 	}
 }
