@@ -84,7 +84,7 @@ type GraphSpec struct {
 	AllowSecretOutputs []string `json:"allowSecretOutputs,omitempty"`
 }
 
-// GraphNode is a node of a Graph: exactly one of template, ref and def.
+// GraphNode is a node of a Graph: exactly one of template, ref, def and graph.
 type GraphNode struct {
 	// ID names the node in expressions.
 	//
@@ -109,6 +109,13 @@ type GraphNode struct {
 	// +kubebuilder:validation:Schemaless
 	// +kubebuilder:pruning:PreserveUnknownFields
 	Def *runtime.RawExtension `json:"def,omitempty"`
+
+	// Graph is a graph within the graph: {nodes: [...]}. Its nodes read each other, and those of the graphs around it, by
+	// their ids; other nodes read them as fields of this one.
+	//
+	// +optional
+	// +kubebuilder:pruning:PreserveUnknownFields
+	Graph *runtime.RawExtension `json:"graph,omitempty"`
 
 	NodeOptions `json:",inline"`
 }

@@ -40,6 +40,9 @@ const (
 	// ApplyOrderAnnotation is a child's position in the order of application, from 1.
 	// Children that can be applied in parallel have the same.
 	ApplyOrderAnnotation = "internal.kro.run/apply-order"
+	// NodePathAnnotation is the id of a child's node, where NodeIDLabel does not hold it as it is: in a nested graph it has
+	// slashes.
+	NodePathAnnotation = "internal.kro.run/node-path"
 	// OrphanedAnnotation, with the value DeletionOrphaned, is on a child that is left in
 	// place.
 	OrphanedAnnotation = "internal.kro.run/deletion-policy"

@@ -420,6 +420,11 @@ func (in *GraphNode) DeepCopyInto(out *GraphNode) {
 		*out = new(runtime.RawExtension)
 		(*in).DeepCopyInto(*out)
 	}
+	if in.Graph != nil {
+		in, out := &in.Graph, &out.Graph
+		*out = new(runtime.RawExtension)
+		(*in).DeepCopyInto(*out)
+	}
 	in.NodeOptions.DeepCopyInto(&out.NodeOptions)
 }
 

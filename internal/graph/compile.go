@@ -71,7 +71,11 @@ type draft struct {
 	*Node
 	source *v1alpha1.Resource
 	at     object.Path
-	words  *wording
+	// name is the id that the author has given. In a nested graph it is the end of the node's ID, and frame says what its
+	// expressions read.
+	name  string
+	frame *frame
+	words *wording
 	// document is the template, or the external reference as a document.
 	document map[string]any
 	value    any

@@ -69,8 +69,8 @@ func (c *compilation) checkDeletionPolicy(d *draft) {
 }
 
 func (c *compilation) checkDeleteAfter(d *draft, written map[string]bool) {
-	for i, id := range d.source.DeleteAfter {
-		at := d.at.Field("deleteAfter").Index(i)
+	for i, name := range d.source.DeleteAfter {
+		at, id := d.at.Field("deleteAfter").Index(i), d.resolve(name)
 		kept, known := written[id]
 		switch {
 		case d.Variable:

@@ -87,7 +87,7 @@ func decodeNodes(c *compilation) {
 		hasTemplate, hasValue := !isEmpty(d.source.Template), !isEmpty(d.source.Value)
 		switch {
 		case !exactlyOne(hasTemplate, d.source.ExternalRef != nil, hasValue):
-			c.breakf(d, d.at, "exactly one of template, %s or %s must be provided", c.words.reference, c.words.value)
+			c.breakf(d, d.at, "exactly one of %s must be provided", c.words.contents)
 		case hasValue:
 			c.decodeVariable(d)
 		case len(d.source.ForEach) > 0 && !hasTemplate:

@@ -45,9 +45,25 @@ func declareNames(c *compilation) {
 	c.env, c.graph.scope = env, env.Scope
 }
 
+// envOf is the environment of a node's expressions, before they have iterators.
+func (c *compilation) envOf(d *draft) *expr.Env {
+	if d.frame == nil || d.frame.outer == nil && len(d.frame.graphs) == 0 {
+		return c.env
+	}
+	return c.env.Within(d.frame.names())
+}
+
+// resolve returns the id of the node that has a name for this one.
+func (d *draft) resolve(name string) string {
+	if d.frame == nil {
+		return name
+	}
+	return d.frame.resolve(name)
+}
+
 func (c *compilation) declarable(d *draft) bool {
 	isInstance := d.ID == instanceVariable && c.graph.standalone == nil
-	return c.words.name.MatchString(d.ID) && !isInstance && !d.isDuplicate(c.drafts)
+	return c.words.name.MatchString(d.name) && !isInstance && !d.isDuplicate(c.drafts)
 }
 
 func (d *draft) isDuplicate(all []*draft) bool {
@@ -102,7 +118,7 @@ func compileNodes(c *compilation) {
 		if d.broken {
 			continue
 		}
-		d.env = c.env
+		d.env = c.envOf(d)
 		c.compileForEach(d)
 		if !d.Variable { // variables are compiled already, for their types
 			c.compileDocument(d)
@@ -167,9 +183,9 @@ func (c *compilation) compileBooleans(env *expr.Env, d *draft, field string, sou
 // compileReadyWhen compiles the conditions on a node's own object, or on each item's
 // of a collection.
 func (c *compilation) compileReadyWhen(d *draft) {
-	env := c.env
+	env := c.envOf(d)
 	if d.Collection && len(d.source.ReadyWhen) > 0 {
-		with, err := c.env.With(expr.Declaration{Name: eachVariable, Schema: d.objectSchema(), Hidden: inventory.IsReserved})
+		with, err := env.With(expr.Declaration{Name: eachVariable, Schema: d.objectSchema(), Hidden: inventory.IsReserved})
 		if err != nil {
 			c.problems.Addf(d.at.Field("readyWhen"), "%v", err)
 			return
@@ -196,13 +212,13 @@ func (n *Node) readyWhenVariable() string {
 }
 
 func (c *compilation) compileWaitFor(d *draft) {
-	for _, id := range slices.Sorted(maps.Keys(d.source.WaitFor)) {
-		wait := d.source.WaitFor[id]
-		at := d.at.Field("waitFor", id)
+	for _, name := range slices.Sorted(maps.Keys(d.source.WaitFor)) {
+		wait := d.source.WaitFor[name]
+		at, id := d.at.Field("waitFor", name), d.resolve(name)
 		other := c.draftByID(id)
 		switch {
 		case other == nil:
-			c.problems.Add(diag.Diagnostic{Path: at, Problem: "no resource has this id", Nearest: diag.Nearest(id, c.nodeIDs())})
+			c.problems.Add(diag.Diagnostic{Path: at, Problem: "no resource has this id", Nearest: diag.Nearest(name, c.nodeIDs())})
 			continue
 		case id == d.ID:
 			c.problems.Addf(at, "a resource cannot wait for itself")
@@ -214,15 +230,15 @@ func (c *compilation) compileWaitFor(d *draft) {
 			c.problems.Addf(at.Field("timeout"), "must be positive")
 		}
 		for i, field := range wait.Fields {
-			c.compileWaitField(d, id, wait, field, at.Field("fields").Index(i))
+			c.compileWaitField(d, name, wait, field, at.Field("fields").Index(i))
 		}
 	}
 }
 
-func (c *compilation) compileWaitField(d *draft, id string, wait v1alpha1.WaitFor, field v1alpha1.WaitField, at object.Path) {
+func (c *compilation) compileWaitField(d *draft, name string, wait v1alpha1.WaitFor, field v1alpha1.WaitField, at object.Path) {
 	compiled := waitFor{}
 	// A path is an expression that consists of field accesses; it is compiled as one.
-	program, problems := c.env.Compile(id+"."+strings.TrimPrefix(field.Path, "."), at)
+	program, problems := c.envOf(d).Compile(name+"."+strings.TrimPrefix(field.Path, "."), at)
 	c.problems.Add(problems...)
 	if program == nil {
 		return

@@ -62,6 +62,14 @@ func (c *compilation) compileForEach(d *draft) {
 	}
 }
 
+// conflicts says whether a node of the same graph has the name.
+func (d *draft) conflicts(c *compilation, name string) bool {
+	if d.frame != nil {
+		return slices.Contains(d.frame.nodes, name) || d.frame.graphs[name] != nil
+	}
+	return c.draftByID(name) != nil
+}
+
 func (c *compilation) compileDimension(d *draft, name, source string, at object.Path) {
 	switch {
 	case !c.words.name.MatchString(name):
@@ -70,7 +78,7 @@ func (c *compilation) compileDimension(d *draft, name, source string, at object.
 	case slices.Contains(c.words.reserved, name):
 		c.problems.Addf(at, "the iterator %q is a reserved keyword", name)
 		return
-	case c.draftByID(name) != nil:
+	case d.conflicts(c, name):
 		c.problems.Addf(at, "the iterator %q conflicts with resource ID %[1]q", name)
 		return
 	case d.isIterator(name):

@@ -71,7 +71,7 @@ type Graph struct {
 // Node is one resource of a graph.
 type Node struct {
 	ID string
-	// Index is the node's place in the definition's list.
+	// Index is the node's place in the definition's list. In a Graph it counts the nodes of nested graphs, too.
 	Index int
 	// Layer is the first step of the order of application at which all dependencies of
 	// the node exist.
@@ -101,6 +101,7 @@ type Node struct {
 	// empty for Delete.
 	OnDelete v1alpha1.DeletionPolicy
 
+	at       object.Path // the node's field in the definition
 	nameRule object.NameRule
 	// deletionDependencies are the nodes with objects that must outlive this node's object.
 	deletionDependencies []string

@@ -1,6 +1,7 @@
 package graph
 
 import (
+	"cmp"
 	"maps"
 	"regexp"
 	"slices"
@@ -72,31 +73,38 @@ func checkNames(c *compilation) {
 	}
 	seen := map[string]object.Path{}
 	for i, r := range c.spec.Resources {
-		at := c.words.nodes.Index(i)
+		p := c.placeOf(i)
 		if r == nil {
-			c.problems.Addf(at, "is null")
+			c.problems.Addf(p.at, "is null")
 			continue
 		}
-		d := &draft{Node: &Node{ID: r.ID, Index: i}, source: r, at: at, words: c.words}
+		d := &draft{Node: &Node{ID: r.ID, Index: i, at: p.at}, source: r, at: p.at, name: cmp.Or(p.name, r.ID), frame: p.frame, words: c.words}
 		c.drafts = append(c.drafts, d)
 		c.checkID(d, seen)
 	}
+}
+
+func (c *compilation) placeOf(i int) place {
+	if s := c.graph.standalone; s != nil && i < len(s.places) {
+		return s.places[i]
+	}
+	return place{at: c.words.nodes.Index(i)}
 }
 
 func (c *compilation) checkID(d *draft, seen map[string]object.Path) {
 	at := d.at.Field("id")
 	first, twice := seen[d.ID]
 	switch {
-	case d.ID == "":
+	case d.name == "":
 		c.breakf(d, at, "is required")
-	case !c.words.name.MatchString(d.ID):
-		c.breakf(d, at, "naming convention violation: id %q is not %s", d.ID, c.words.nameForm)
-	case len(d.ID) > MaxIDLength:
-		c.breakf(d, at, "id has %d characters, over the limit of %d (MaxIDLength)", len(d.ID), MaxIDLength)
-	case slices.Contains(c.words.reserved, d.ID):
-		c.breakf(d, at, "naming convention violation: id %q is a reserved keyword", d.ID)
+	case !c.words.name.MatchString(d.name):
+		c.breakf(d, at, "naming convention violation: id %q is not %s", d.name, c.words.nameForm)
+	case len(d.name) > MaxIDLength:
+		c.breakf(d, at, "id has %d characters, over the limit of %d (MaxIDLength)", len(d.name), MaxIDLength)
+	case slices.Contains(c.words.reserved, d.name):
+		c.breakf(d, at, "naming convention violation: id %q is a reserved keyword", d.name)
 	case twice:
-		c.breakf(d, at, "found duplicate resource IDs: %q is also the ID of %s", d.ID, first)
+		c.breakf(d, at, "found duplicate resource IDs: %q is also the ID of %s", d.name, first)
 	default:
 		seen[d.ID] = d.at
 	}

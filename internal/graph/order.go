@@ -13,7 +13,7 @@ import (
 func connectDependencies(c *compilation) {
 	byID := map[string]*draft{}
 	for _, d := range c.drafts {
-		if c.words.name.MatchString(d.ID) {
+		if c.words.name.MatchString(d.name) {
 			byID[d.ID] = d
 		}
 	}

@@ -45,7 +45,11 @@ func read[T any](spec map[string]any) (*T, diag.List) {
 	return out, r.problems.Sorted()
 }
 
-type reader struct{ problems diag.List }
+type reader struct {
+	problems diag.List
+	// strict makes unknown fields problems.
+	strict bool
+}
 
 // readValue returns a copy of a value without the parts that cannot be decoded; false if
 // no part can.
@@ -79,6 +83,9 @@ func (r *reader) readObject(v any, t reflect.Type, at object.Path) (any, bool) {
 	if !ok {
 		return nil, r.addProblem(v, "an object", at)
 	}
+	if r.strict {
+		r.addUnknown(fields, t, at)
+	}
 	out, complete := maps.Clone(fields), true
 	for _, f := range reflect.VisibleFields(t) { // including the ones of embedded types
 		name, options, _ := strings.Cut(f.Tag.Get("json"), ",")
@@ -92,6 +99,20 @@ func (r *reader) readObject(v any, t reflect.Type, at object.Path) (any, bool) {
 		}
 	}
 	return out, complete
+}
+
+func (r *reader) addUnknown(fields map[string]any, t reflect.Type, at object.Path) {
+	var known []string
+	for _, f := range reflect.VisibleFields(t) {
+		if name, _, _ := strings.Cut(f.Tag.Get("json"), ","); name != "" {
+			known = append(known, name)
+		}
+	}
+	for _, name := range slices.Sorted(maps.Keys(fields)) {
+		if !slices.Contains(known, name) {
+			r.problems.Add(diag.Diagnostic{Path: at.Field(name), Problem: "there is no such field", Nearest: diag.Nearest(name, known)})
+		}
+	}
 }
 
 func (r *reader) readMap(v any, t reflect.Type, at object.Path) (any, bool) {

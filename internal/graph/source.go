@@ -25,7 +25,7 @@ func (g *Graph) SourceOf(id string, live map[string]any, path []any) (Source, bo
 		return Source{}, false
 	}
 	if at, has := inTemplate(n.template, live, path); has {
-		if source, isSet := sourceOf(n.template, g.words().nodes.Index(n.Index).Field("template"), at); isSet {
+		if source, isSet := sourceOf(n.template, n.at.Field("template"), at); isSet {
 			return source, true
 		}
 	}

@@ -17,39 +17,54 @@ var GraphKind = v1alpha1.GroupVersion.WithKind(v1alpha1.GraphKind)
 type standalone struct {
 	// waitForReadiness says that nodes wait until the nodes that they read are ready. Otherwise they wait until these exist.
 	waitForReadiness bool
+	// places are those of the resources of its definition, in their order.
+	places []place
+}
+
+// place is where a node of a Graph is.
+type place struct {
+	name  string
+	at    object.Path
+	frame *frame
 }
 
 // CompileGraph is Compile for the spec of a Graph.
 func CompileGraph(spec *v1alpha1.GraphSpec, kinds Kinds, options ...Option) (*Graph, diag.List) {
-	return compile(asDefinition(spec), kinds, Graph{standalone: &standalone{spec.WaitForReadiness}}, options)
+	definition, host, problems := asDefinition(spec)
+	compiled, found := compile(definition, kinds, Graph{standalone: host}, options)
+	if problems.Add(found...); len(problems) > 0 {
+		return nil, problems.Sorted()
+	}
+	return compiled, nil
 }
 
 // UsedKindsOfGraph is UsedKinds for the spec of a Graph.
 func UsedKindsOfGraph(spec *v1alpha1.GraphSpec) []schema.GroupVersionKind {
-	return uses(asDefinition(spec), Graph{standalone: &standalone{}})
+	definition, host, _ := asDefinition(spec)
+	return uses(definition, Graph{standalone: host})
 }
 
-// asDefinition returns a definition with the same nodes. Its kind is Graph.
-func asDefinition(spec *v1alpha1.GraphSpec) *v1alpha1.DefinitionSpec {
+// asDefinition returns a definition with the same nodes, including those of nested graphs. Its kind is Graph.
+func asDefinition(spec *v1alpha1.GraphSpec) (*v1alpha1.DefinitionSpec, *standalone, diag.List) {
 	out := &v1alpha1.DefinitionSpec{
 		Schema:    &v1alpha1.Schema{Group: GraphKind.Group, APIVersion: GraphKind.Version, Kind: GraphKind.Kind},
 		Readiness: spec.Readiness, Deletion: spec.Deletion, AllowSecretOutputs: spec.AllowSecretOutputs, OwnerReferences: v1alpha1.OwnerReferencesNone,
 	}
-	for _, n := range spec.Nodes {
-		if n == nil {
-			out.Resources = append(out.Resources, nil)
-			continue
-		}
-		r := &v1alpha1.Resource{ID: n.ID, ExternalRef: n.Ref, NodeOptions: n.NodeOptions}
-		if n.Template != nil {
-			r.Template = *n.Template
-		}
-		if n.Def != nil {
-			r.Value = *n.Def
-		}
-		out.Resources = append(out.Resources, r)
+	host := &standalone{waitForReadiness: spec.WaitForReadiness}
+	f := flattening{definition: out, host: host}
+	f.add(spec.Nodes, graphWording.nodes, &frame{})
+	return out, host, f.problems
+}
+
+func asResource(n *v1alpha1.GraphNode, id string) *v1alpha1.Resource {
+	r := &v1alpha1.Resource{ID: id, ExternalRef: n.Ref, NodeOptions: n.NodeOptions}
+	if n.Template != nil {
+		r.Template = *n.Template
 	}
-	return out
+	if n.Def != nil {
+		r.Value = *n.Def
+	}
+	return r
 }
 
 // wording is how a kind of definitions names nodes and their fields.
@@ -57,6 +72,8 @@ type wording struct {
 	// nodes is the list of nodes, and reference and value are fields of a node.
 	nodes            object.Path
 	reference, value string
+	// contents are the fields of which a node has exactly one.
+	contents string
 	// name is the pattern of ids and iterators, nameForm describes it, and reserved are names that they cannot have.
 	name     *regexp.Regexp
 	nameForm string
@@ -64,14 +81,14 @@ type wording struct {
 }
 
 var definitionWording = wording{
-	nodes: "spec.resources", reference: "externalRef", value: "value",
+	nodes: "spec.resources", reference: "externalRef", value: "value", contents: "template, externalRef or value",
 	name:     regexp.MustCompile(`^[a-z][a-zA-Z0-9]*$`),
 	nameForm: "in lowerCamelCase (a lower-case letter, then letters and digits)",
 	reserved: reserved,
 }
 
 var graphWording = wording{
-	nodes: "spec.nodes", reference: "ref", value: "def",
+	nodes: "spec.nodes", reference: "ref", value: "def", contents: "template, ref, def or graph",
 	name:     regexp.MustCompile(`^[a-zA-Z][a-zA-Z0-9]*$`),
 	nameForm: "a letter, followed by letters and digits",
 	reserved: append([]string{

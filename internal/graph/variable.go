@@ -49,7 +49,7 @@ func declareVariables(c *compilation) {
 	isVariable := func(name string) bool { d := c.draftByID(name); return d != nil && d.Variable }
 	for _, d := range c.drafts {
 		if d.Variable && c.declarable(d) {
-			left[d.ID] = c.env.ReferencedNames(d.value, isVariable)
+			left[d.ID] = c.envOf(d).ReferencedNames(d.value, isVariable)
 		}
 	}
 	for len(left) > 0 {
@@ -93,7 +93,7 @@ func (c *compilation) compileVariable(d *draft) {
 	if d.broken {
 		return
 	}
-	template, problems := c.env.Template(d.value, nil, d.documentPath())
+	template, problems := c.envOf(d).Template(d.value, nil, d.documentPath())
 	c.problems.Add(problems...)
 	if template == nil {
 		return

@@ -29,6 +29,7 @@ spec:
 // builder has all rights in the namespace of the test.
 func builder(t *testing.T, s suite.Suite) {
 	t.Helper()
+	impersonated(t, s, "builder")
 	s.Apply(t, `
 apiVersion: v1
 kind: ServiceAccount
@@ -39,6 +40,23 @@ kind: RoleBinding
 metadata: {name: builder, namespace: $NS}
 roleRef: {apiGroup: rbac.authorization.k8s.io, kind: ClusterRole, name: cluster-admin}
 subjects: [{kind: ServiceAccount, name: builder, namespace: $NS}]
+`)
+}
+
+// impersonated lets the controllers impersonate an account.
+func impersonated(t *testing.T, s suite.Suite, account string) {
+	t.Helper()
+	s.Apply(t, `
+apiVersion: rbac.authorization.k8s.io/v1
+kind: Role
+metadata: {name: controllers, namespace: $NS}
+rules: [{apiGroups: [""], resources: [serviceaccounts], resourceNames: [`+account+`], verbs: [impersonate]}]
+---
+apiVersion: rbac.authorization.k8s.io/v1
+kind: RoleBinding
+metadata: {name: controllers, namespace: $NS}
+roleRef: {apiGroup: rbac.authorization.k8s.io, kind: Role, name: controllers}
+subjects: [{kind: ServiceAccount, namespace: espalier-system, name: espalier-controllers}]
 `)
 }
 
@@ -111,6 +129,7 @@ func TestAnInvalidGraphChangesNothing(t *testing.T) {
 // find out that nothing is left.
 func TestAGraphHasNoMoreRightsThanItsAccount(t *testing.T) {
 	s := suite.New(t)
+	impersonated(t, s, "default")
 	s.Apply(t, `
 apiVersion: kro.run/v1alpha1
 kind: Graph
@@ -166,4 +185,66 @@ func TestASelectionAddsAndPrunes(t *testing.T) {
 	if s.Get(t, configMap, s.NS, "two").GetLabels()[v1alpha1.ApplySetPartOfLabel] != "" {
 		t.Error("what a Graph reads is marked as its own")
 	}
+}
+
+// TestAGraphWithinAGraph has labels, an inventory and an order as one graph, and the rights of the same account.
+func TestAGraphWithinAGraph(t *testing.T) {
+	s := suite.New(t)
+	builder(t, s)
+	s.Apply(t, graphOf("shop", `
+  - {id: shared, def: {app: shop}}
+  - id: back
+    graph:
+      nodes:
+        - {id: d, template: {apiVersion: v1, kind: ConfigMap, metadata: {name: "${shared.app}"}}}
+        - {id: s, template: {apiVersion: v1, kind: ConfigMap, metadata: {name: "${d.metadata.name}-s"}}}
+        - id: parts
+          forEach: [{part: "${[shared.app]}"}]
+          template: {apiVersion: v1, kind: ConfigMap, metadata: {name: "${part}-part"}}
+  - {id: outer, template: {apiVersion: v1, kind: ConfigMap, metadata: {name: outer}, data: {of: "${back.s.metadata.name}"}}}`))
+	s.Await(t, graph.GraphKind, s.NS, "shop", suite.All(condition("Ready", "True", ""),
+		managed("back/d=ConfigMap/shop", "back/parts=ConfigMap/shop-part", "back/s=ConfigMap/shop-s", "outer=ConfigMap/outer")))
+	s.Await(t, configMap, s.NS, "outer", suite.HasField("shop-s", "data", "of"))
+	if got := s.Get(t, configMap, s.NS, "shop").GetLabels()[v1alpha1.NodeIDLabel]; got != "back.d" {
+		t.Errorf("the label of the node is %q", got)
+	}
+	s.Apply(t, graphOf("shop", `
+  - id: back
+    graph:
+      nodes:
+        - {id: d, template: {apiVersion: v1, kind: ConfigMap, metadata: {name: "shop"}}}`))
+	s.AwaitGone(t, configMap, s.NS, "shop-s")
+	s.AwaitGone(t, configMap, s.NS, "shop-part")
+	s.AwaitGone(t, configMap, s.NS, "outer")
+	s.Delete(t, graph.GraphKind, s.NS, "shop")
+	s.AwaitGone(t, configMap, s.NS, "shop")
+	s.AwaitGone(t, graph.GraphKind, s.NS, "shop")
+}
+
+// TestAGraphCreatesGraphs: each is independent, with an account and a status of its own.
+func TestAGraphCreatesGraphs(t *testing.T) {
+	s := suite.New(t)
+	builder(t, s)
+	s.Apply(t, graphOf("parent", `
+  - id: child
+    forEach: [{team: "${['red', 'blue']}"}]
+    template:
+      apiVersion: kro.run/v1alpha1
+      kind: Graph
+      metadata: {name: "${team}"}
+      spec:
+        serviceAccountName: builder
+        nodes:
+          - {id: q, template: {apiVersion: v1, kind: ConfigMap, metadata: {name: "${team}"}}}
+          - {id: copy, template: {apiVersion: v1, kind: ConfigMap, metadata: {name: "${'${q.metadata.name}'}-copy"}}}`))
+	for _, team := range []string{"red", "blue"} {
+		s.Await(t, graph.GraphKind, s.NS, team, condition("Ready", "True", ""))
+		s.Await(t, configMap, s.NS, team+"-copy", suite.IsPresent)
+	}
+	s.Await(t, graph.GraphKind, s.NS, "parent", condition("Ready", "True", ""))
+	s.Delete(t, graph.GraphKind, s.NS, "parent")
+	for _, name := range []string{"red", "blue", "red-copy", "blue-copy"} {
+		s.AwaitGone(t, configMap, s.NS, name)
+	}
+	s.AwaitGone(t, graph.GraphKind, s.NS, "parent")
 }

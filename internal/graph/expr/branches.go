@@ -77,7 +77,7 @@ func (p *Program) recorded() *recordedProgram {
 	if err != nil {
 		return out // it was made before
 	}
-	checked, issues := checker.Compile(p.source)
+	checked, issues := p.scope.compile(checker, p.source)
 	if issues.Err() != nil {
 		return out // it compiled before
 	}

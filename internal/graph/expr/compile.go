@@ -38,7 +38,7 @@ func (e *Env) compileExpression(source string, at object.Path) (*compiled, diag.
 	if strings.TrimSpace(source) == "" {
 		return nil, diag.List{{Path: at, Problem: "an empty expression", Expected: `an expression between "${" and "}"`}}
 	}
-	parsed, issues := e.cel.Parse(source)
+	parsed, issues := e.parse(e.cel, source)
 	if issues.Err() != nil {
 		return nil, e.syntaxDiagnostics(issues, source, at)
 	}

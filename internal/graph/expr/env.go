@@ -105,6 +105,7 @@ func (e *Env) With(decls ...Declaration) (*Env, error) {
 		scope.parts = map[string]objectPart{}
 	}
 	scope.missingFieldHints = maps.Clone(e.missingFieldHints)
+	scope.names = e.names.without(decls)
 	from := e.cel
 	for _, d := range decls {
 		if d.MissingFieldHints != nil {

@@ -98,7 +98,7 @@ func (e *Env) describeNameError(d *diag.Diagnostic, x ast.Expr, selections map[i
 	switch x.Kind() {
 	case ast.IdentKind:
 		d.Problem = fmt.Sprintf("references unknown identifiers: [%s]", x.AsIdent())
-		d.Nearest = diag.Nearest(x.AsIdent(), e.Names())
+		d.Nearest = diag.Nearest(x.AsIdent(), e.visible())
 	case ast.SelectKind:
 		e.describeFieldError(d, x.ID(), x.AsSelect().FieldName(), selections)
 	case ast.CallKind:

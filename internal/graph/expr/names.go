@@ -15,7 +15,7 @@ func (e *Env) ReferencedNames(doc any, include func(name string) bool) []string 
 		if e.checkLimits(source, "") != nil {
 			return
 		}
-		parsed, issues := e.cel.Parse(source)
+		parsed, issues := e.parse(e.cel, source)
 		if issues.Err() != nil {
 			return
 		}

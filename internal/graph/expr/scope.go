@@ -23,6 +23,8 @@ type Scope struct {
 	parts map[string]objectPart
 	// missingFieldHints are by declared name and field.
 	missingFieldHints map[string]map[string]string
+	// names are what names in expressions stand for.
+	names Namespace
 }
 
 // emptyChecker returns a CEL environment with the types of the scope, and without names.

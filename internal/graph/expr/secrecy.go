@@ -212,7 +212,7 @@ func (p *Program) Secrecy(of func(name string) *Secrecy) *Secrecy {
 	if err != nil {
 		return of(p.refs[first].Root).Derived()
 	}
-	checked, issues := checker.Compile(p.source)
+	checked, issues := p.scope.compile(checker, p.source)
 	if issues.Err() != nil {
 		return of(p.refs[first].Root).Derived()
 	}

@@ -76,7 +76,7 @@ func (e *Env) check(source string) *ast.AST {
 	if strings.TrimSpace(source) == "" || e.checkLimits(source, "") != nil {
 		return nil
 	}
-	parsed, issues := e.cel.Parse(source)
+	parsed, issues := e.parse(e.cel, source)
 	if issues.Err() != nil {
 		return nil
 	}

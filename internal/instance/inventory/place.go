@@ -50,6 +50,10 @@ func (o Owner) Mark(child *unstructured.Unstructured, at Place) {
 		version = o.Version
 		o.markLabels(m.labels, at)
 		at.annotateOrphaned(m.annotations)
+		delete(m.annotations, v1alpha1.NodePathAnnotation)
+		if nodeLabel(at.Node) != at.Node {
+			m.annotations[v1alpha1.NodePathAnnotation] = at.Node
+		}
 		annotateFull(m.annotations, v1alpha1.InstanceNameAnnotation, o.Name)
 		annotateFull(m.annotations, v1alpha1.InstanceGroupAnnotation, o.Kind.Group)
 		o.addOwnerReferences(child, at)
@@ -81,9 +85,12 @@ func (o Owner) markLabels(labels map[string]string, at Place) {
 	if o.Namespace != "" {
 		labels[v1alpha1.InstanceNamespaceLabel] = o.Namespace
 	}
-	labels[v1alpha1.NodeIDLabel] = at.Node
+	labels[v1alpha1.NodeIDLabel] = nodeLabel(at.Node)
 	at.Item.mark(labels)
 }
+
+// nodeLabel is a node's id as the value of a label, which has no slashes.
+func nodeLabel(id string) string { return object.LabelValue(strings.ReplaceAll(id, "/", ".")) }
 
 // Annotate records the place in the annotations of a child, except for the node, which a label
 // names.
@@ -161,6 +168,9 @@ func HasDependsOn(child *unstructured.Unstructured) bool {
 // have a name in the composition instead.
 func Node(child *unstructured.Unstructured) string {
 	if id := label(child, v1alpha1.NodeIDLabel); id != "" {
+		if path := annotation(child, v1alpha1.NodePathAnnotation); nodeLabel(path) == id {
+			return path
+		}
 		return id
 	}
 	return annotation(child, apiextensions.CompositionResourceNameAnnotation)
@@ -198,7 +208,7 @@ func Marks(child *unstructured.Unstructured) (labels, annotations []string) {
 		v1alpha1.ApplyOrderAnnotation, v1alpha1.AppliedAnnotation, v1alpha1.DependsOnAnnotation,
 		v1alpha1.DeleteAfterAnnotation, v1alpha1.OnDeleteAnnotation, v1alpha1.RetainedFromAnnotation, v1alpha1.InstanceNameAnnotation,
 		v1alpha1.InstanceGroupAnnotation,
-		v1alpha1.OrphanedAnnotation, v1alpha1.SignatureAnnotation, v1alpha1.StringDataAnnotation,
+		v1alpha1.NodePathAnnotation, v1alpha1.OrphanedAnnotation, v1alpha1.SignatureAnnotation, v1alpha1.StringDataAnnotation,
 	} {
 		if _, ok := child.GetAnnotations()[key]; ok {
 			annotations = append(annotations, key)
