@@ -18,11 +18,11 @@ const (
 const KindUnknown = "the kind is not known"
 
 // Diagram draws the nodes, with an edge from each to those that read it. A node that reads no other one has an edge
-// from the instance. Dashed edges come from deleteAfter alone.
+// from the instance, except in a Graph, which has none. Dashed edges come from deleteAfter alone.
 func (g *Graph) Diagram() diagram.Diagram {
-	out := diagram.Diagram{
-		Title: g.Kind.Kind + "." + g.Kind.Group + "/" + g.Kind.Version,
-		Nodes: []diagram.Node{{ID: instanceInDiagram, Title: g.Kind.Kind, Lines: []string{"the instance"}}},
+	out := diagram.Diagram{Title: g.Kind.Kind + "." + g.Kind.Group + "/" + g.Kind.Version}
+	if g.standalone == nil {
+		out.Nodes = []diagram.Node{{ID: instanceInDiagram, Title: g.Kind.Kind, Lines: []string{"the instance"}}}
 	}
 	for _, n := range g.NodesInOrder() {
 		out.Nodes = append(out.Nodes, n.draw())

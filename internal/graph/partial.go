@@ -18,7 +18,17 @@ type Partial struct{ c *compilation }
 
 // CompilePartially compiles a definition as far as possible.
 func CompilePartially(spec *v1alpha1.DefinitionSpec, kinds Kinds) *Partial {
-	c := newCompilation(spec, Graph{})
+	return compilePartially(spec, kinds, Graph{})
+}
+
+// CompileGraphPartially is CompilePartially for the spec of a Graph.
+func CompileGraphPartially(spec *v1alpha1.GraphSpec, kinds Kinds) *Partial {
+	definition, host, _ := asDefinition(spec)
+	return compilePartially(definition, kinds, Graph{standalone: host})
+}
+
+func compilePartially(spec *v1alpha1.DefinitionSpec, kinds Kinds, host Graph) *Partial {
+	c := newCompilation(spec, host)
 	c.kinds = kinds
 	if spec.Schema != nil {
 		for _, pass := range compilerPasses {
@@ -63,18 +73,27 @@ func (p *Partial) EnvAt(path object.Path) *expr.Env {
 			return env
 		}
 	}
-	if !beginsWith(steps, "spec", "resources") || len(steps) < 4 {
+	d := p.nodeAt(steps)
+	if d == nil {
 		return p.c.env
 	}
-	index, isIndex := steps[2].(int)
-	if !isIndex || index >= len(p.c.drafts) {
-		return p.c.env
+	return p.c.envOfField(d, steps[len(d.at.Segments()):])
+}
+
+// nodeAt returns the node that has a field, other than its whole; nil if none has.
+func (p *Partial) nodeAt(steps []any) *draft {
+	i := slices.IndexFunc(p.c.drafts, func(d *draft) bool {
+		at := d.at.Segments()
+		return len(steps) > len(at) && beginsWith(steps, at...)
+	})
+	if i < 0 {
+		return nil
 	}
-	return p.c.envOfField(p.c.drafts[index], steps[3:])
+	return p.c.drafts[i]
 }
 
 func (c *compilation) envOfField(d *draft, field []any) *expr.Env {
-	env := c.env
+	env := c.envOf(d)
 	switch {
 	case field[0] == "readyWhen" && d.Collection:
 		if with, err := env.With(expr.Declaration{Name: eachVariable, Schema: d.objectSchema()}); err == nil {
@@ -101,11 +120,31 @@ func beginsWith(steps []any, prefix ...any) bool {
 	return len(steps) >= len(prefix) && slices.Equal(steps[:len(prefix)], prefix)
 }
 
-// NodeWithID returns the index of a node in the definition's list, and its kind, which is empty if it is not known.
-func (p *Partial) NodeWithID(id string) (index int, kind schema.GroupVersionKind, found bool) {
-	index = slices.IndexFunc(p.c.drafts, func(d *draft) bool { return d.ID == id })
-	if index < 0 {
-		return 0, schema.GroupVersionKind{}, false
+// NodeWithID returns the field of a node in the definition, and its kind, which is empty if it is not known.
+func (p *Partial) NodeWithID(id string) (at object.Path, kind schema.GroupVersionKind, found bool) {
+	d := p.c.draftByID(id)
+	if d == nil {
+		return "", schema.GroupVersionKind{}, false
 	}
-	return index, p.c.drafts[index].Kind, true
+	return d.at, d.Kind, true
+}
+
+// NodeAround returns the field of the node in which a field is; empty if it is in none.
+func (p *Partial) NodeAround(path object.Path) object.Path {
+	if d := p.nodeAt(path.Segments()); d != nil {
+		return d.at
+	}
+	return ""
+}
+
+// NamesAt are the ids that waitFor of the node around a field can name.
+func (p *Partial) NamesAt(path object.Path) []string {
+	d := p.nodeAt(path.Segments())
+	switch {
+	case d == nil:
+		return nil
+	case d.frame != nil:
+		return slices.Clone(d.frame.nodes)
+	}
+	return p.c.nodeIDs()
 }

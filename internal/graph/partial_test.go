@@ -39,7 +39,7 @@ resources:
 			t.Errorf("%s: %v, want %v", path, got, want)
 		}
 	}
-	if i, kind, ok := p.NodeWithID("other"); i != 1 || kind.Kind != "ConfigMap" || !ok {
-		t.Error(i, kind, ok)
+	if at, kind, ok := p.NodeWithID("other"); at != "spec.resources[1]" || kind.Kind != "ConfigMap" || !ok {
+		t.Error(at, kind, ok)
 	}
 }

@@ -6,6 +6,7 @@ import (
 	"slices"
 
 	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/client-go/dynamic"
@@ -48,4 +49,14 @@ func hasMoreColumns(c *apiextensionsv1.CustomResourceDefinition) bool {
 			return !slices.Contains(v.AdditionalPrinterColumns, column)
 		})
 	})
+}
+
+// servesGraphs says whether a cluster has the kind Graph.
+func servesGraphs(ctx context.Context, client dynamic.Interface) (bool, error) {
+	name := v1alpha1.GroupVersion.WithResource("graphs").GroupResource().String()
+	_, err := client.Resource(apiextensionsv1.SchemeGroupVersion.WithResource("customresourcedefinitions")).Get(ctx, name, metav1.GetOptions{})
+	if err != nil && !apierrors.IsNotFound(err) {
+		return false, fmt.Errorf("read CustomResourceDefinition %s: %w", name, err)
+	}
+	return err == nil, nil
 }

@@ -60,7 +60,7 @@ func Preview(ctx context.Context, o server.ManagerOptions, p PreviewOptions) (pr
 	if err != nil {
 		return preview.Plan{}, err
 	}
-	o.MoreColumns = o.MoreColumns || cluster.moreColumns
+	o.MoreColumns, o.Graphs = o.MoreColumns || cluster.moreColumns, o.Graphs || cluster.graphs
 	overlay := dryrun.New()
 	convertObjects(overlay)
 	config := overlay.Wrap(o.Config)
@@ -90,6 +90,8 @@ func Preview(ctx context.Context, o server.ManagerOptions, p PreviewOptions) (pr
 type previewed struct {
 	// moreColumns says that the served kinds have the additional printer columns.
 	moreColumns bool
+	// graphs says that Graphs are served.
+	graphs bool
 	// endpoint is the address of the conversion webhook; nil if there is none.
 	endpoint *install.Endpoint
 	// against is the revision to compare with; nil for none.
@@ -110,6 +112,9 @@ func readPreviewed(ctx context.Context, live dynamic.Interface, o server.Manager
 		return cluster, err
 	}
 	if cluster.moreColumns, err = ServesMoreColumns(ctx, live); err != nil {
+		return cluster, err
+	}
+	if cluster.graphs, err = servesGraphs(ctx, live); err != nil {
 		return cluster, err
 	}
 	if cluster.endpoint, err = servedEndpoint(ctx, live); err != nil {

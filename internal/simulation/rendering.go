@@ -51,9 +51,9 @@ type OfflineStep func(ctx context.Context, cluster *Offline) (again bool, err er
 
 // RunOffline runs the controllers in an empty cluster in memory until step is done, or for the timeout at
 // most. Of the options it uses those that concern definitions and functions. Objects that name no
-// namespace are in the given one. All dialects are served, and usages.
+// namespace are in the given one. All dialects are served, Graphs, and usages.
 func RunOffline(ctx context.Context, o server.ManagerOptions, namespace string, timeout time.Duration, step OfflineStep) error {
-	o.Dialects, o.Usages, o.Workers = nil, true, 4
+	o.Dialects, o.Usages, o.Graphs, o.Workers = nil, true, true, 4
 	overlay, config := offline.New()
 	convertObjects(overlay)
 	client, err := dynamic.NewForConfig(config)

@@ -86,7 +86,7 @@ func (c *Checked) completeExpression(p place) []Item {
 				i.Doc = strings.TrimSpace(code(s.Signatures...) + "\n" + s.Doc)
 			}
 		case expr.SuggestVariable:
-			if _, kind, isNode := d.NodeWithID(s.Name); isNode && kind.Kind != "" {
+			if _, kind, isNode := d.NodeWithID(env.Declared(s.Name)); isNode && kind.Kind != "" {
 				i.Detail = kind.Kind + " of " + kind.GroupVersion().String()
 			}
 		}
@@ -103,8 +103,8 @@ func (c *Checked) completeNames(p place) []Item {
 	existing, _ := valueAt(p.document.Object, p.path).(map[string]any)
 	var out []Item
 	if d := c.definitionAt(p); d != nil && strings.HasSuffix(string(p.path), ".waitFor") {
-		for _, r := range d.spec.Resources {
-			out = append(out, Item{Label: r.ID, Text: r.ID + ":", Kind: VariableItem, Range: replaced})
+		for _, id := range d.NamesAt(p.path) {
+			out = append(out, Item{Label: id, Text: id + ":", Kind: VariableItem, Range: replaced})
 		}
 		return out
 	}

@@ -73,13 +73,13 @@ func (c *Checked) definitionOfName(name string, p place) []Location {
 		return []Location{{Name: name, Range: p.text.rangeOf(p.document.Range(path))}}
 	}
 	steps := stepsOf(found.Ref)
-	if index, kind, isNode := d.NodeWithID(found.Ref.Root); isNode {
+	if at, kind, isNode := d.NodeWithID(found.Ref.Root); isNode {
 		if len(steps) > 0 {
 			if other := c.definitionOfField(kind, steps); len(other) > 0 {
 				return other
 			}
 		}
-		return here(object.Path("spec.resources").Index(index).Field("id"))
+		return here(at.Field("id"))
 	}
 	switch {
 	case found.Ref.Root == "schema" && len(steps) == 0:
@@ -87,16 +87,14 @@ func (c *Checked) definitionOfName(name string, p place) []Location {
 	case found.Ref.Root == "schema":
 		return here(withSteps("spec.schema", steps))
 	}
-	return c.definitionOfIterator(p, found.Ref.Root, here)
+	return c.definitionOfIterator(p, d.NodeAround(p.path), found.Ref.Root, here)
 }
 
-func (c *Checked) definitionOfIterator(p place, name string, here func(object.Path) []Location) []Location {
-	steps := p.path.Segments()
-	if len(steps) < 3 {
+func (c *Checked) definitionOfIterator(p place, node object.Path, name string, here func(object.Path) []Location) []Location {
+	if node == "" {
 		return nil
 	}
-	index, _ := steps[2].(int)
-	at := object.Path("spec.resources").Index(index).Field("forEach")
+	at := node.Field("forEach")
 	iterators, _ := valueAt(p.document.Object, at).([]any)
 	for i, it := range iterators {
 		if fields, _ := it.(map[string]any); fields[name] != nil {

@@ -10,6 +10,7 @@ import (
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/kube-openapi/pkg/validation/spec"
 
+	"github.com/espalier-dev/espalier/internal/graph"
 	specschema "github.com/espalier-dev/espalier/internal/graph/schema"
 	"github.com/espalier-dev/espalier/internal/object"
 )
@@ -18,9 +19,17 @@ import (
 // that one's kind.
 func (c *Checked) schemaAt(o map[string]any, path object.Path) *spec.Schema {
 	s := c.schemaOf(gvkOf(o))
+	isGraph := gvkOf(o) == graph.GraphKind
+	var nodes *spec.Schema // of a Graph: a graph in it has the same, which its schema cannot say
 	var v any = o
 	for _, step := range path.Segments() {
 		s = below(s, step)
+		switch {
+		case isGraph && nodes == nil && step == "nodes":
+			nodes = s
+		case nodes != nil && step == "graph" && s != nil && len(s.Properties) == 0:
+			s = &spec.Schema{SchemaProps: spec.SchemaProps{Type: spec.StringOrArray{"object"}, Properties: map[string]spec.Schema{"nodes": *nodes}}}
+		}
 		switch step := step.(type) {
 		case string:
 			fields, _ := v.(map[string]any)

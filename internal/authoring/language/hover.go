@@ -86,7 +86,7 @@ func (c *Checked) hoverExpression(p place) (string, Range) {
 		return strings.TrimSpace(code(found.Signatures...)+"\n"+found.Doc) + "\n", of
 	}
 	text := code(found.Name + ": " + found.Type)
-	if _, kind, isNode := d.NodeWithID(found.Name); isNode && found.Ref.Root == found.Name && len(found.Ref.Path) == 0 && kind.Kind != "" {
+	if _, kind, isNode := d.NodeWithID(found.Ref.Root); isNode && len(found.Ref.Path) == 0 && kind.Kind != "" {
 		text += fmt.Sprintf("\nThe resource %s, a %s of %s.\n", found.Name, kind.Kind, kind.GroupVersion())
 	}
 	if found.Doc != "" {

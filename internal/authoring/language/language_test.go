@@ -232,6 +232,67 @@ func TestDefinitions(t *testing.T) {
 	}
 }
 
+const graphFile = `apiVersion: kro.run/v1alpha1
+kind: Graph
+metadata: {name: shop, namespace: apps}
+spec:
+  nodes:
+  - id: shared
+    def: {app: shop}
+  - id: back
+    graph:
+      nodes:
+      - id: database
+        template: {apiVersion: v1, kind: ConfigMap, metadata: {name: "${shared.app}"}}
+      - id: zones
+        forEach: [{zone: "${[shared.app]}"}]
+        waitFor:
+          database: {fields: [data.a]}
+        template: {apiVersion: v1, kind: ConfigMap, metadata: {name: "${zone}"}, data: {of: "${database.metadata.name}"}}
+  - id: front
+    template: {apiVersion: v1, kind: ConfigMap, metadata: {name: front}, data: {of: "${back.database.metadata.name}"}}
+`
+
+// TestGraphs answers within Graphs, and within the graphs in them.
+func TestGraphs(t *testing.T) {
+	c := Check(nil, files(map[string]string{"graph.yaml": graphFile}), Options{})
+	if got := c.Diagnostics("graph.yaml"); len(got) > 0 {
+		t.Fatal(got)
+	}
+	for _, test := range []struct{ old, with, has, hasNone string }{
+		{"${database.metadata.name}", "${|}", "database:ConfigMap of v1", "back:"},
+		{"${database.metadata.name}", "${|}", "shared:object", "back:"},
+		{"${database.metadata.name}", "${database.metadata.na|}", "name:string", "zone:"},
+		{"${zone}", "${|}", "zone:string", "back:"},
+		{"${back.database.metadata.name}", "${|}", "back:graph", "database:"},
+		{"${back.database.metadata.name}", "${back.|}", "database:object", "shared:"},
+		{"          database: {fields", "          da|\n          x: {fields", "database:", "back:"},
+		{"        waitFor:\n", "        wait|\n        x:\n", "readyWhen:list of string", ""},
+	} {
+		text, at := changeOf(t, graphFile, test.old, test.with)
+		var got []string
+		for _, i := range c.Complete("graph.yaml", text, at) {
+			got = append(got, i.Label+":"+i.Detail)
+		}
+		isUnwanted := func(s string) bool { return test.hasNone != "" && strings.HasPrefix(s, test.hasNone) }
+		if !slices.Contains(got, test.has) || slices.ContainsFunc(got, isUnwanted) {
+			t.Errorf("%s: %q, want %s and no %s", test.with, got, test.has, test.hasNone)
+		}
+	}
+	text, at := changeOf(t, graphFile, "${back.database.metadata.name}", "${back.data|base.metadata.name}")
+	if l := c.Definition("graph.yaml", text, at); len(l) != 1 || l[0].Range.Start.Line != 10 {
+		t.Errorf("the node of a nested graph is at %v", l)
+	}
+	text, at = changeOf(t, graphFile, "${zone}", "${zo|ne}")
+	if l := c.Definition("graph.yaml", text, at); len(l) != 1 || l[0].Range.Start.Line != 13 {
+		t.Errorf("the iterator is at %v", l)
+	}
+	text, at = changeOf(t, graphFile, "${database.metadata.name}", "${data|base.metadata.name}")
+	if got, _ := c.Hover("graph.yaml", text, at); !strings.Contains(got, "a ConfigMap of v1") {
+		t.Errorf("hover: %q", got)
+	}
+}
+
 const thingCRD = `apiVersion: apiextensions.k8s.io/v1
 kind: CustomResourceDefinition
 metadata: {name: things.example.com}

@@ -211,26 +211,36 @@ func (c *Checked) at(name string, text *Text, offset int) place {
 type definition struct {
 	*graph.Partial
 	document *source.Document
-	spec     *v1alpha1.DefinitionSpec
 }
 
 // It is nil if there is none.
 func (c *Checked) definitionAt(p place) *definition {
-	if p.document == nil || !isGraph(gvkOf(p.document.Object)) {
+	if p.document == nil {
 		return nil
 	}
 	raw, _ := p.document.Object["spec"].(map[string]any)
-	if raw == nil {
+	gvk := gvkOf(p.document.Object)
+	switch {
+	case raw == nil:
 		return nil
+	case isGraph(gvk):
+		spec, _ := graph.Read(raw)
+		return &definition{Partial: graph.CompilePartially(spec, c.kindsUsed(graph.UsedKinds(spec))), document: p.document}
+	case gvk == graph.GraphKind:
+		spec, _ := graph.ReadGraph(raw)
+		return &definition{Partial: graph.CompileGraphPartially(spec, c.kindsUsed(graph.UsedKindsOfGraph(spec))), document: p.document}
 	}
-	spec, _ := graph.Read(raw)
+	return nil
+}
+
+func (c *Checked) kindsUsed(used []schema.GroupVersionKind) graph.Kinds {
 	kinds := graph.Kinds{}
-	for _, gvk := range graph.UsedKinds(spec) {
+	for _, gvk := range used {
 		if kind, known := c.lookUp(gvk); known || kind.NeverServed {
 			kinds[gvk] = kind
 		}
 	}
-	return &definition{Partial: graph.CompilePartially(spec, kinds), document: p.document, spec: spec}
+	return kinds
 }
 
 func isGraph(gvk schema.GroupVersionKind) bool {

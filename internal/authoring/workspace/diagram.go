@@ -19,12 +19,13 @@ type Diagram struct {
 	diagram.Diagram
 }
 
-// Diagrams draws the definitions that compile and the compositions that can be decoded, sorted by file and place.
+// Diagrams draws the definitions and Graphs that compile and the compositions that can be decoded, sorted by file and place.
 func (w *Workspace) Diagrams() []Diagram {
 	var out []Diagram
 	for _, g := range w.graphs {
 		out = append(out, Diagram{g.Definition, g.Diagram()})
 	}
+	out = append(out, w.standalone...)
 	for _, d := range w.Documents(CompositionKind) {
 		c := &v1.Composition{}
 		if runtime.DefaultUnstructuredConverter.FromUnstructured(d.Object.Object, c) == nil {

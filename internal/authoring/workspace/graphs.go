@@ -137,19 +137,10 @@ func (w *Workspace) checkTemplates(p *pendingGraph, kinds graph.Kinds) {
 	resources, _ := p.document.Object.Object["spec"].(map[string]any)["resources"].([]any)
 	for i, r := range resources {
 		resource, _ := r.(map[string]any)
-		for _, field := range []string{"template", "externalRef"} {
-			document, _ := resource[field].(map[string]any)
-			apiVersion, _ := document["apiVersion"].(string)
-			name, _ := document["kind"].(string)
-			gvk := schema.FromAPIVersionAndKind(apiVersion, name)
-			at := object.Path("spec.resources").Index(i).Field(field)
-			switch kind, known := kinds[gvk]; {
-			case field == "template" && kind.Schema != nil && resource["adopt"] != string(v1alpha1.AdoptIfUnowned):
-				w.add(p.document, Error, at, requiredFields(kind, document))
-			case !known && gvk != p.kind && slices.Contains(p.uses, gvk):
-				w.warnOfUnknownKind(p.document, at, gvk)
-			}
-		}
+		w.checkTemplate(p.document, resource, object.Path("spec.resources").Index(i), []string{"template", "externalRef"}, func(gvk schema.GroupVersionKind) (object.KindInfo, bool) {
+			kind, known := kinds[gvk]
+			return kind, known || gvk == p.kind || !slices.Contains(p.uses, gvk)
+		})
 	}
 }
 

@@ -52,7 +52,7 @@ func OwnDefinitions() []*apiextensionsv1.CustomResourceDefinition { return ownDe
 
 var ownDefinitions = sync.OnceValue(func() []*apiextensionsv1.CustomResourceDefinition {
 	var out []*apiextensionsv1.CustomResourceDefinition
-	for _, files := range []fs.FS{v1alpha1.CRDs, revisions.CRDs, apiextensions.CRDs, pkg.CRDs, protection.CRDs, espalier.CRDs} {
+	for _, files := range []fs.FS{v1alpha1.CRDs, v1alpha1.GraphCRDs, revisions.CRDs, apiextensions.CRDs, pkg.CRDs, protection.CRDs, espalier.CRDs} {
 		names, _ := fs.Glob(files, "crds/*.yaml")
 		for _, name := range names {
 			raw, err := fs.ReadFile(files, name)

@@ -76,9 +76,11 @@ type Workspace struct {
 	kinds   map[schema.GroupVersionKind]object.KindInfo
 	crds    map[schema.GroupKind]*apiextensionsv1.CustomResourceDefinition
 	// rules are the rules of crds, as far as they were needed.
-	rules    map[schema.GroupVersionKind]*rules
-	graphs   []*Graph
-	findings []Finding
+	rules  map[schema.GroupVersionKind]*rules
+	graphs []*Graph
+	// standalone are the drawings of the Graphs that compile.
+	standalone []Diagram
+	findings   []Finding
 }
 
 // New checks files. Files with the same content give the same findings, in whatever order they are.
@@ -103,6 +105,7 @@ func New(files []*File, o Options) *Workspace {
 	w.addCRDs()
 	w.addCompositeKinds()
 	w.compileGraphs()
+	w.compileStandalone()
 	w.checkCompositions()
 	w.checkObjects()
 	slices.SortStableFunc(w.findings, compareFindings)

@@ -187,6 +187,19 @@ func graphOf(x ast.Expr, names Namespace) (Namespace, string, bool) {
 	}
 }
 
+// graphNamed returns the nested graph that an expression names.
+func (e *Env) graphNamed(source string) (Namespace, bool) {
+	if len(e.names.Graphs) == 0 {
+		return Namespace{}, false
+	}
+	parsed, issues := e.cel.Parse(source)
+	if issues.Err() != nil {
+		return Namespace{}, false
+	}
+	graph, _, is := graphOf(parsed.NativeRep().Expr(), e.names)
+	return graph, is
+}
+
 func frameOf(graph Namespace) string {
 	for _, name := range graph.Names {
 		return name.Frame

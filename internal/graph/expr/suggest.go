@@ -2,6 +2,7 @@ package expr
 
 import (
 	"cmp"
+	"maps"
 	"regexp"
 	"slices"
 	"strings"
@@ -57,6 +58,9 @@ func (e *Env) Suggest(source string, offset int) (suggestions []Suggestion, from
 		return scope.suggestNames(), from
 	}
 	operand := source[s.chainStart(end):end]
+	if graph, is := scope.graphNamed(operand); is {
+		return scope.suggestNodes(graph), from
+	}
 	if t := scope.typeOf(operand); t != nil {
 		return scope.suggestMembers(t), from
 	}
@@ -173,11 +177,36 @@ func keyAndItem(t *cel.Type) (key, item *cel.Type) {
 // suggestNames are the variables, and the functions that are not called on a value.
 func (e *Env) suggestNames() []Suggestion {
 	var out []Suggestion
-	for _, name := range e.Names() {
-		s := e.vars[name]
+	for _, name := range e.visible() {
+		if _, isGraph := e.names.Graphs[name]; isGraph {
+			out = append(out, Suggestion{Name: name, Kind: SuggestVariable, Type: "graph"})
+			continue
+		}
+		s := e.vars[e.Declared(name)]
 		out = append(out, Suggestion{Name: name, Kind: SuggestVariable, Type: typeLabel(s.celType()), Doc: s.description()})
 	}
 	return append(out, e.functions(nil, "")...)
+}
+
+// Declared is the declared name that a name stands for.
+func (s *Scope) Declared(name string) string {
+	if to, is := s.names.Names[name]; is {
+		return to.Declared
+	}
+	return name
+}
+
+// suggestNodes are the nodes of a graph.
+func (e *Env) suggestNodes(graph Namespace) []Suggestion {
+	var out []Suggestion
+	for _, name := range slices.Sorted(maps.Keys(graph.Names)) {
+		s := e.vars[graph.Names[name].Declared]
+		out = append(out, Suggestion{Name: name, Kind: SuggestField, Type: typeLabel(s.celType()), Doc: s.description()})
+	}
+	for _, name := range slices.Sorted(maps.Keys(graph.Graphs)) {
+		out = append(out, Suggestion{Name: name, Kind: SuggestField, Type: "graph"})
+	}
+	return out
 }
 
 func (e *Env) suggestQualified(qualifier string) []Suggestion { return e.functions(nil, qualifier) }
@@ -359,7 +388,7 @@ func (e *Env) describeType(d *Description, tree *ast.AST, operand string, isSele
 		d.Type += " with " + strings.Join(fields, ", ")
 	}
 	if !isSelection {
-		d.Doc = e.vars[d.Name].description()
+		d.Doc = e.vars[e.Declared(d.Name)].description()
 		return
 	}
 	d.Kind = SuggestField

@@ -145,6 +145,15 @@ func Clean(o *unstructured.Unstructured) *unstructured.Unstructured {
 	}
 	if status, ok := out.Object["status"]; ok {
 		out.Object["status"] = withoutTimes(status)
+		managed, _, _ := unstructured.NestedSlice(out.Object, "status", "managedResources")
+		for _, m := range managed {
+			if entry, is := m.(map[string]any); is {
+				delete(entry, "uid")
+			}
+		}
+		if len(managed) > 0 {
+			_ = unstructured.SetNestedSlice(out.Object, managed, "status", "managedResources") // status is a map
+		}
 	}
 	return out
 }
