@@ -48,7 +48,7 @@ func cases(t *testing.T) []testCase {
 		add("example-"+filepath.Base(dir), read(t, filepath.Join(dir, "*.yaml"))...)
 	}
 	for _, a := range golden.Read(t, "../../internal/graph/testdata/*.txtar") {
-		if a.Input["world.yaml"] != "" {
+		if a.Input["definition.yaml"] != "" && a.Input["world.yaml"] != "" {
 			out = append(out, fromGolden(t, a))
 		}
 	}

@@ -78,6 +78,7 @@ var outcomes = map[string]outcome{
 	"test . --junit report.xml":                        {says: []string{"ok    platform/public.test.yaml", "ok    examples/tested/public.test.yaml"}, writes: map[string]string{"report.xml": `tests="4" failures="0"`}},
 	"test --fuzz 100 -f platform/webapp.yaml":          {says: []string{"no problems in 100 instances with seed 1"}},
 	"test --fuzz 50 -f ratio.yaml":                     {code: exitFailed, says: []string{"division by zero"}},
+	"test examples/graphs":                             {says: []string{"ok    examples/graphs/isolation.test.yaml"}},
 	"test examples/tested":                             {says: []string{"coverage: WebApp: 8 of 8 branches (100%)\n"}},
 	"test platform/":                                   {says: []string{"ok    platform/private.test.yaml", "ok    platform/public.test.yaml"}},
 	"test platform/ --update":                          {says: []string{"ok    platform/public.test.yaml"}, writes: map[string]string{"platform/public.expected.yaml": "kind: WebApp"}},
