@@ -84,7 +84,7 @@ type GraphSpec struct {
 	AllowSecretOutputs []string `json:"allowSecretOutputs,omitempty"`
 }
 
-// GraphNode is a node of a Graph: exactly one of template, ref, def and graph.
+// GraphNode is a node of a Graph: exactly one of template, ref, def, patch and graph.
 type GraphNode struct {
 	// ID names the node in expressions.
 	//
@@ -109,6 +109,14 @@ type GraphNode struct {
 	// +kubebuilder:validation:Schemaless
 	// +kubebuilder:pruning:PreserveUnknownFields
 	Def *runtime.RawExtension `json:"def,omitempty"`
+
+	// Patch contributes fields to an object that does not belong to the Graph: its status, if the patch has a status, and
+	// else other fields. Its strings may contain ${CEL}. The fields are released when the node goes. Other nodes cannot read
+	// it.
+	//
+	// +optional
+	// +kubebuilder:pruning:PreserveUnknownFields
+	Patch *runtime.RawExtension `json:"patch,omitempty"`
 
 	// Graph is a graph within the graph: {nodes: [...]}. Its nodes read each other, and those of the graphs around it, by
 	// their ids; other nodes read them as fields of this one.
@@ -142,6 +150,14 @@ type GraphStatus struct {
 	// +listType=atomic
 	ManagedResources []ManagedResource `json:"managedResources,omitempty"`
 
+	// Contributions are the objects that patches of the Graph have contributed fields to, or are about to: what has to be
+	// released.
+	//
+	// +optional
+	// +kubebuilder:validation:MaxItems=5000
+	// +listType=atomic
+	Contributions []Contribution `json:"contributions,omitempty"`
+
 	// AppliedServiceAccount is the user who wrote to the cluster last, such as system:serviceaccount:apps:default.
 	//
 	// +optional
@@ -158,6 +174,21 @@ type ManagedResource struct {
 	Name      string `json:"name"`
 	// +optional
 	UID string `json:"uid,omitempty"`
+}
+
+// Contribution is an object with fields of a patch.
+type Contribution struct {
+	APIVersion string `json:"apiVersion"`
+	Kind       string `json:"kind"`
+	// +optional
+	Namespace string `json:"namespace,omitempty"`
+	Name      string `json:"name"`
+	// Subresource is status for fields of the status.
+	//
+	// +optional
+	Subresource string `json:"subresource,omitempty"`
+	// FieldManager owns the fields.
+	FieldManager string `json:"fieldManager"`
 }
 
 // GraphFinalizer is on Graphs.

@@ -20,7 +20,7 @@ import (
 // known the collection is a single node that waits. After that each item is a node of its
 // own and waits on its own. Other nodes read the existing items as a list.
 func (c *composition) composeCollection(n *Node, node plan.Node) (plan.Node, []plan.Node) {
-	if _, unreadable := c.facts.UnreadableKind(n.Kind); unreadable {
+	if _, unreadable := c.facts.UnreadableKind(n.Kind); unreadable && !n.Patch {
 		return node, []plan.Node{node} // which items exist is unknown
 	}
 	if len(node.Waits) == 0 {
@@ -284,7 +284,9 @@ func (c *composition) composeItem(n *Node, node plan.Node, it item, at inventory
 	out.Waits = it.waits
 	if it.name != "" {
 		id := inventory.ItemID(n.ID, c.facts.Instance.GetNamespace(), it.namespace, it.name)
-		out.Observed = c.ownedObject(n, it.namespace, it.name)
+		if !n.Patch {
+			out.Observed = c.ownedObject(n, it.namespace, it.name)
+		}
 		if out.Observed != nil || c.graph.embedded != nil || !c.graph.itemNamesMayBeSecret(n) {
 			out.ID = id // a name read from a Secret is shown once an object has it
 		}
@@ -305,7 +307,7 @@ func (c *composition) composeItem(n *Node, node plan.Node, it item, at inventory
 			out.Waits[i].Node = out.ID
 		}
 	}
-	if out.Observed != nil {
+	if out.Observed != nil && !n.Patch {
 		out.Ready, out.Unready = c.readiness(n, out.ID, out.Observed)
 	}
 	return out

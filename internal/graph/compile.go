@@ -5,6 +5,7 @@ import (
 	"strings"
 
 	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
+	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/kube-openapi/pkg/validation/spec"
 
@@ -75,6 +76,7 @@ type draft struct {
 	// expressions read.
 	name  string
 	frame *frame
+	patch *runtime.RawExtension // of a Graph
 	words *wording
 	// document is the template, or the external reference as a document.
 	document map[string]any

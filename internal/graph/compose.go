@@ -144,7 +144,7 @@ func (c *composition) composeSingle(n *Node, out *plan.Node) {
 		c.objects++
 	}
 	c.addWaitDetails(out.Waits)
-	if out.Observed != nil {
+	if out.Observed != nil && !n.Patch {
 		c.vars[n.ID] = out.Observed.Object
 		out.Ready, out.Unready = c.readiness(n, n.ID, out.Observed)
 	}
@@ -183,6 +183,9 @@ func (c *composition) render(n *Node, vars map[string]any, out *plan.Node) {
 	}
 	if n.External {
 		c.lookUpReference(n, rendered, out)
+		if n.Patch {
+			n.contribute(rendered, out)
+		}
 		return
 	}
 	c.addPropagated(metadata)

@@ -66,6 +66,8 @@ func (n *Node) draw() diagram.Node {
 	switch {
 	case n.Variable:
 		out.Shape, out.Lines = diagram.Rounded, []string{"value"}
+	case n.Patch:
+		out.Shape, out.Lines = diagram.Dashed, []string{n.Kind.Kind, "patch"}
 	case n.External:
 		out.Shape, out.Lines = diagram.Dashed, []string{n.Kind.Kind, "external"}
 	case n.Collection:

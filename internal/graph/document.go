@@ -85,9 +85,12 @@ func decodeNodes(c *compilation) {
 			continue
 		}
 		hasTemplate, hasValue := !isEmpty(d.source.Template), !isEmpty(d.source.Value)
+		hasPatch := d.patch != nil && !isEmpty(*d.patch)
 		switch {
-		case !exactlyOne(hasTemplate, d.source.ExternalRef != nil, hasValue):
+		case !exactlyOne(hasTemplate, d.source.ExternalRef != nil, hasValue, hasPatch):
 			c.breakf(d, d.at, "exactly one of %s must be provided", c.words.contents)
+		case hasPatch:
+			c.decodePatch(d, *d.patch)
 		case hasValue:
 			c.decodeVariable(d)
 		case len(d.source.ForEach) > 0 && !hasTemplate:
@@ -111,12 +114,16 @@ func exactlyOne(all ...bool) bool {
 }
 
 func (c *compilation) decodeTemplate(d *draft) {
-	at := d.at.Field("template")
-	document, ok := c.decode(d.source.Template, at)
-	if !ok {
+	if document, ok := c.decode(d.source.Template, d.at.Field("template")); ok {
+		c.decodeObject(d, document)
+	} else {
 		d.broken = true
-		return
 	}
+}
+
+// decodeObject reads the identity of an object that the node writes.
+func (c *compilation) decodeObject(d *draft, document map[string]any) {
+	at := d.documentPath()
 	d.document = document
 	d.Collection = len(d.source.ForEach) > 0
 	kind := c.staticKind(d, at)
@@ -193,6 +200,8 @@ func referenceDocument(ref *v1alpha1.ExternalRef) map[string]any {
 
 func (d *draft) documentPath() object.Path {
 	switch {
+	case d.Patch:
+		return d.at.Field("patch")
 	case d.External:
 		return d.at.Field(d.words.reference)
 	case d.Variable:
@@ -219,7 +228,7 @@ func checkPlaces(c *compilation) {
 			c.checkScope(d, metadata, at.Field("namespace"))
 			c.checkLiteralNames(d, metadata, at)
 			c.checkLiteralLabels(metadata, at)
-			c.checkServerFields(metadata, at)
+			c.checkServerFields(d, metadata, at)
 		}
 		for _, key := range reservedKeys(metadata) {
 			c.problems.Addf(at.Field(key.field, key.name), "the prefix of this key is reserved for Espalier")
@@ -232,7 +241,7 @@ func (c *compilation) checkScope(d *draft, metadata map[string]any, at object.Pa
 	if d.KindKnown && !d.Namespaced && set {
 		c.problems.Addf(at, "%s is cluster-scoped and has no namespace", d.Kind.Kind)
 	}
-	if d.External && d.Collection {
+	if d.isSelection() {
 		return // without a namespace it selects from all namespaces
 	}
 	if text, _ := namespace.(string); d.KindKnown && d.Namespaced && !c.graph.Namespaced && strings.TrimSpace(text) == "" {

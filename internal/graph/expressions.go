@@ -140,6 +140,7 @@ func compileNodes(c *compilation) {
 	for _, d := range c.drafts {
 		if !d.broken {
 			c.compileWaitFor(d)
+			c.checkPatchesUnread(d)
 		}
 	}
 }
@@ -147,13 +148,13 @@ func compileNodes(c *compilation) {
 func (c *compilation) compileDocument(d *draft) {
 	typed := d.objectSchema()
 	switch {
-	case d.External && d.Collection:
+	case d.isSelection():
 		typed = selectorReferenceSchema
-	case d.External:
+	case d.External && !d.Patch:
 		typed = nil // a reference has a name only, not the fields of its kind
 	}
 	template, problems := d.env.Template(d.document, typed, d.documentPath())
-	if d.External && d.Collection {
+	if d.isSelection() {
 		problems = selectorProblems(problems, d.document, d.documentPath().Field("metadata", "selector"))
 	}
 	c.problems.Add(problems...)

@@ -41,7 +41,7 @@ func (n *Node) isIterator(name string) bool {
 // compileForEach compiles the lists of a collection's iterators. Each list may read the
 // iterators before it.
 func (c *compilation) compileForEach(d *draft) {
-	if !d.Collection || d.External {
+	if !d.Collection || d.isSelection() {
 		return
 	}
 	d.forEach = &forEach{}
@@ -136,7 +136,7 @@ func (c *compilation) compileIdentity(d *draft) {
 			if d.isIterator(name) && !read {
 				c.problems.Add(diag.Diagnostic{
 					Path:     d.at.Field("forEach").Index(i),
-					Problem:  "the iterator " + name + " is not in metadata.name or metadata.namespace of the template",
+					Problem:  "the iterator " + name + " is not in metadata.name or metadata.namespace of the " + d.documentName(),
 					Expected: "a different name for each item",
 				})
 			}

@@ -19,9 +19,9 @@ type frame struct {
 	outer *frame
 	// path is that of the node which is the graph; empty for the Graph itself.
 	path string
-	// nodes are the names of the nodes, and graphs those of nodes that are graphs.
-	nodes  []string
-	graphs map[string]*frame
+	// nodes are the names of the nodes, patches those without a value, and graphs those of nodes that are graphs.
+	nodes, patches []string
+	graphs         map[string]*frame
 }
 
 func (f *frame) pathOf(name string) string {
@@ -55,7 +55,9 @@ func (f *frame) names() expr.Namespace {
 func (f *frame) members(reader string) expr.Namespace {
 	out := expr.Namespace{Names: map[string]expr.Name{}, Graphs: map[string]expr.Namespace{}}
 	for _, name := range f.nodes {
-		out.Names[name] = expr.Name{Declared: f.pathOf(name), Frame: reader}
+		if !slices.Contains(f.patches, name) {
+			out.Names[name] = expr.Name{Declared: f.pathOf(name), Frame: reader}
+		}
 	}
 	for name, graph := range f.graphs {
 		out.Graphs[name] = graph.members(reader)
@@ -91,20 +93,24 @@ func (f *flattening) add(nodes []*v1alpha1.GraphNode, at object.Path, in *frame)
 			f.addGraph(n, at, in)
 			continue
 		}
-		resource, name := (*v1alpha1.Resource)(nil), ""
+		node := place{at: at, frame: in}
+		var resource *v1alpha1.Resource
 		if n != nil {
-			name = n.ID
+			node.name, node.patch = n.ID, n.Patch
 			resource = asResource(n, in.pathOf(n.ID))
 			in.nodes = append(in.nodes, n.ID)
+			if n.Patch != nil {
+				in.patches = append(in.patches, n.ID)
+			}
 		}
 		f.definition.Resources = append(f.definition.Resources, resource)
-		f.host.places = append(f.host.places, place{name: name, at: at, frame: in})
+		f.host.places = append(f.host.places, node)
 	}
 }
 
 func (f *flattening) addGraph(n *v1alpha1.GraphNode, at object.Path, in *frame) {
 	switch first, twice := in.graphs[n.ID]; {
-	case n.Template != nil || n.Ref != nil || n.Def != nil:
+	case n.Template != nil || n.Ref != nil || n.Def != nil || n.Patch != nil:
 		f.problems.Addf(at, "exactly one of %s must be provided", graphWording.contents)
 		return
 	case twice || slices.Contains(in.nodes, n.ID):

@@ -84,11 +84,13 @@ type Node struct {
 	// Nested says that the kind is served by a definition: its objects are
 	// instances, and ready when their Ready condition says so.
 	Nested bool
-	// External nodes are read and never written.
+	// External nodes are read. Only patches write them.
 	External bool
 	// Variable says that the node is a value that other nodes read: it has no object and
 	// no kind.
 	Variable bool
+	// Patch says that the node contributes fields to an external object. Other nodes cannot read it.
+	Patch bool
 	// Collection says that the node is a list of objects: one child for each item of
 	// forEach, or the external objects that its reference selects.
 	Collection bool
@@ -103,6 +105,8 @@ type Node struct {
 
 	at       object.Path // the node's field in the definition
 	nameRule object.NameRule
+	// subresource is what a patch is applied to; empty for the object itself.
+	subresource string
 	// deletionDependencies are the nodes with objects that must outlive this node's object.
 	deletionDependencies []string
 	template             *expr.Template
@@ -191,6 +195,9 @@ func (g *Graph) conditionalNodes() map[string]bool {
 }
 
 func (n *Node) hasOwnObjects() bool { return !n.External && !n.Variable }
+
+// isSelection reports whether the node is all objects that its reference selects.
+func (n *Node) isSelection() bool { return n.Collection && n.External && !n.Patch }
 
 // SchemaUnknown reports whether the kind was missing when the graph was compiled, so its nodes cannot be rendered
 // before the graph is compiled again.

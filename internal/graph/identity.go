@@ -70,10 +70,10 @@ func (c *compilation) checkLiteralLabels(metadata map[string]any, at object.Path
 
 // checkServerFields refuses fields that only the API server sets: it refuses every object with one, or every update.
 // It ignores the other fields that it assigns, such as the creationTimestamp: null that kubectl create prints.
-func (c *compilation) checkServerFields(metadata map[string]any, at object.Path) {
+func (c *compilation) checkServerFields(d *draft, metadata map[string]any, at object.Path) {
 	for _, field := range []string{"deletionGracePeriodSeconds", "deletionTimestamp", "managedFields", "resourceVersion", "uid"} {
 		if value := metadata[field]; value != nil && value != "" {
-			c.problems.Addf(at.Field(field), "the API server assigns it: remove it from the template")
+			c.problems.Addf(at.Field(field), "the API server assigns it: remove it from the %s", d.documentName())
 		}
 	}
 }

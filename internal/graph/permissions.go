@@ -17,6 +17,9 @@ var (
 	instanceVerbs  = []string{"get", "list", "patch"}
 	childVerbs     = []string{"create", "delete", "get", "list", "patch", "watch"}
 	referenceVerbs = []string{"list", "watch"}
+	// contributionVerbs are used on the object of a patch, and contributedStatusVerbs if it patches the status.
+	contributionVerbs      = []string{"get", "list", "patch", "watch"}
+	contributedStatusVerbs = []string{"get", "list", "watch"}
 	// controllerVerbs are used by the controllers themselves, even if they impersonate a
 	// service account for the instances.
 	controllerVerbs = []string{"get", "list", "watch"}
@@ -82,22 +85,38 @@ func RequiredPermissions(spec *v1alpha1.DefinitionSpec, scope Scope, served func
 	n.Instances = slices.Concat(n.permissionsFor(instanceVerbs, instanceKind, instances, "", ""),
 		n.permissionsFor([]string{"update"}, instanceKind, instances, "/status", ""),
 		n.permissionsFor([]string{"update"}, instanceKind, instances, "/finalizers", "")) // for owner references with blockOwnerDeletion
-	all := drafts(spec, Graph{})
+	n.addNodes(drafts(spec, Graph{}))
+	return n.Permissions
+}
+
+// RequiredPermissionsOfGraph is RequiredPermissions for the account of a Graph in a namespace.
+func RequiredPermissionsOfGraph(spec *v1alpha1.GraphSpec, namespace string, served func(schema.GroupVersionKind) (Served, bool)) Permissions {
+	n := needs{scope: Scope{Namespace: namespace}, served: served}
+	definition, host, _ := asDefinition(spec)
+	n.addNodes(drafts(definition, Graph{standalone: host}))
+	return n.Permissions
+}
+
+func (n *needs) addNodes(all []*draft) {
 	watched := n.watchedNamespaces(all)
 	for _, d := range all {
 		switch {
 		case d.broken, d.Variable:
+		case d.Patch && d.subresource == "":
+			n.Instances = append(n.Instances, n.permissionsFor(contributionVerbs, d.Kind, n.namespacesOf(d), "", d.literalName())...)
+		case d.Patch:
+			n.Instances = append(n.Instances, n.permissionsFor(contributedStatusVerbs, d.Kind, n.namespacesOf(d), "", d.literalName())...)
+			n.Instances = append(n.Instances, n.permissionsFor([]string{"patch"}, d.Kind, n.namespacesOf(d), "/"+d.subresource, d.literalName())...)
 		case !d.External:
 			n.Instances = append(n.Instances, n.permissionsFor(childVerbs, d.Kind, n.namespacesOf(d), "", "")...)
 			n.Instances = append(n.Instances, n.permissionsFor(referenceVerbs, d.Kind, watched, "", "")...)
-			if scope.Namespace == "" {
+			if n.scope.Namespace == "" {
 				n.Instances = append(n.Instances, d.namespacePermissions()...)
 			}
 		default:
-			n.Instances = append(n.Instances, n.permissionsFor(referenceVerbs, d.Kind, n.namespacesOf(d), "", d.literalReferenceName())...)
+			n.Instances = append(n.Instances, n.permissionsFor(referenceVerbs, d.Kind, n.namespacesOf(d), "", d.literalName())...)
 		}
 	}
-	return n.Permissions
 }
 
 type needs struct {
@@ -131,7 +150,7 @@ func (n *needs) permissionsFor(verbs []string, gvk schema.GroupVersionKind, name
 // stands for all.
 func (n *needs) namespacesOf(d *draft) []string {
 	switch name := d.namespace(); {
-	case n.scope.Namespace == "", name == "" && d.External && d.Collection: // a selector without a namespace
+	case n.scope.Namespace == "", name == "" && d.isSelection(): // a selector without a namespace
 		return []string{""}
 	case name == "", isInstanceNamespace(name):
 		return n.scope.instances()
@@ -186,10 +205,11 @@ func (d *draft) namespacePermissions() []rbac.Permission {
 	return permissions
 }
 
-// literalReferenceName is the name of the only object that a reference can read; empty if
-// the reference has a selector or its name is an expression.
-func (d *draft) literalReferenceName() string {
-	name := d.source.ExternalRef.Metadata.Name
+// literalName is the name of the only object that a reference reads or a patch writes; empty if
+// there may be several or the name is an expression.
+func (d *draft) literalName() string {
+	metadata, _ := d.document["metadata"].(map[string]any)
+	name, _ := metadata["name"].(string)
 	if d.Collection || strings.Contains(name, "${") {
 		return ""
 	}

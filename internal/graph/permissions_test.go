@@ -46,6 +46,38 @@ resources:
 	}
 }
 
+// A Graph reads what it contributes to, by its name if that is known, and writes the object or its status.
+func TestRequiredPermissionsOfAGraph(t *testing.T) {
+	var spec v1alpha1.GraphSpec
+	if err := yaml.Unmarshal([]byte(`
+nodes:
+  - {id: page, template: {apiVersion: v1, kind: ConfigMap, metadata: {name: x}}}
+  - {id: claims, ref: {apiVersion: example.com/v1, kind: Claim, metadata: {namespace: team, selector: {}}}}
+  - {id: team, patch: {apiVersion: v1, kind: Service, metadata: {name: web, labels: {team: blue}}}}
+  - {id: other, patch: {apiVersion: v1, kind: Secret, metadata: {name: "${page.metadata.name}"}, data: {}}}
+  - id: active
+    forEach: [{c: "${claims}"}]
+    patch: {apiVersion: example.com/v1, kind: Claim, metadata: {name: "${c.metadata.name}", namespace: team}, status: {active: true}}
+  - {id: zone, patch: {apiVersion: v1, kind: Node, metadata: {name: one, labels: {zone: a}}}}
+`), &spec); err != nil {
+		t.Fatal(err)
+	}
+	got := graph.RequiredPermissionsOfGraph(&spec, "apps", func(gvk schema.GroupVersionKind) (graph.Served, bool) {
+		return graph.Served{Resource: strings.ToLower(gvk.Kind) + "s", ClusterScoped: gvk.Kind == "Node"}, true
+	})
+	want := []string{
+		"create, delete, get, list, patch and watch configmaps in namespace apps", "get, list, patch and watch nodes named one",
+		"get, list, patch and watch secrets in namespace apps", "get, list, patch and watch services named web in namespace apps",
+		"get, list and watch claims.example.com in namespace team", "patch claims.example.com/status in namespace team",
+	}
+	if diff := cmp.Diff(want, rbac.Describe(got.Instances)); diff != "" {
+		t.Errorf("(-want +got):\n%s", diff)
+	}
+	if len(got.Controllers) > 0 {
+		t.Errorf("of the controllers: %v", got.Controllers)
+	}
+}
+
 func TestRequiredPermissionsOfADefinitionInANamespace(t *testing.T) {
 	const everything = "create, delete, get, list, patch and watch"
 	cases := map[string]struct {

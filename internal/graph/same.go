@@ -22,13 +22,14 @@ func checkSameObjects(c *compilation) {
 	conditional := c.graph.conditionalNodes()
 	first := map[writtenIdentity]*draft{}
 	for _, d := range c.drafts {
-		if d.broken || c.graph.node(d.ID) == nil || !d.hasOwnObjects() || d.forEach != nil || conditional[d.ID] || len(d.source.IncludeWhen) > 0 {
+		if d.broken || c.graph.node(d.ID) == nil || !d.hasOwnObjects() && !d.Patch || d.forEach != nil || conditional[d.ID] || len(d.source.IncludeWhen) > 0 {
 			continue
 		}
 		written := c.writtenIdentity(d)
 		other, taken := first[written]
 		switch {
 		case written.name == "":
+		case taken && d.Patch && other.Patch && d.subresource != other.subresource: // the API server writes them separately
 		case taken:
 			c.problems.Addf(d.documentPath().Field("metadata", "name"), "%q is also the name of the %s of node %s, at %s: both would be one object",
 				diag.Truncate(written.name, maxShownName), d.Kind.Kind, other.ID, other.at)

@@ -3,6 +3,7 @@ package graph
 import (
 	"regexp"
 
+	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 
 	"github.com/espalier-dev/espalier/api/v1alpha1"
@@ -26,6 +27,8 @@ type place struct {
 	name  string
 	at    object.Path
 	frame *frame
+	// patch is the node's patch; nil for another node.
+	patch *runtime.RawExtension
 }
 
 // CompileGraph is Compile for the spec of a Graph.
@@ -88,7 +91,7 @@ var definitionWording = wording{
 }
 
 var graphWording = wording{
-	nodes: "spec.nodes", reference: "ref", value: "def", contents: "template, ref, def or graph",
+	nodes: "spec.nodes", reference: "ref", value: "def", contents: "template, ref, def, patch or graph",
 	name:     regexp.MustCompile(`^[a-zA-Z][a-zA-Z0-9]*$`),
 	nameForm: "a letter, followed by letters and digits",
 	reserved: append([]string{

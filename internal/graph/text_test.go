@@ -50,7 +50,7 @@ func describeGraph(g *graph.Graph) string {
 		for _, trait := range []struct {
 			holds bool
 			word  string
-		}{{n.External, "external"}, {n.Collection, "collection"}, {n.Nested, "nested"}, {!n.KindKnown && !n.Variable, "unknown"}, {n.KindKnown && !n.Namespaced, "cluster-scoped"}} {
+		}{{n.External, "external"}, {n.Patch, "patch"}, {n.Collection, "collection"}, {n.Nested, "nested"}, {!n.KindKnown && !n.Variable, "unknown"}, {n.KindKnown && !n.Namespaced, "cluster-scoped"}} {
 			if trait.holds {
 				b.WriteString(", " + trait.word)
 			}
@@ -90,6 +90,9 @@ func describePass(t *testing.T, desired plan.Desired, p plan.Plan, s plan.Summar
 		}
 		if step.Action.Applies() {
 			b.WriteString(indent(golden.YAML(t, plainly(node.Object))))
+		}
+		if c := step.Contribution; c != nil {
+			b.WriteString(indent(golden.YAML(t, c.Record())) + indent(golden.YAML(t, plainly(c.Object))))
 		}
 	}
 	for _, o := range p.Prune {

@@ -26,7 +26,12 @@ func (r *Reconciler) act(ctx context.Context, s *subject, now round) (out outcom
 	var work []func() error
 	for i, step := range now.plan.Steps {
 		do := r.apply
+		if step.Contribution != nil {
+			step.Object = step.Contribution.Object
+		}
 		switch {
+		case step.Action == plan.Contribute:
+			do = func(ctx context.Context, s *subject, step plan.Step) result { return r.contribute(ctx, s, now, step) }
 		case len(step.InspectFields) > 0:
 			do = func(ctx context.Context, _ *subject, step plan.Step) result { return r.inspectDrift(ctx, step) }
 		case !step.Action.Applies():
@@ -44,6 +49,9 @@ func (r *Reconciler) act(ctx context.Context, s *subject, now round) (out outcom
 	out.problems = map[string]plan.Problem{}
 	for i, res := range results {
 		step := now.plan.Steps[i]
+		if step.Contribution != nil {
+			step.Object = step.Contribution.Object
+		}
 		problem, changed := r.noteResult(s, now, step, res)
 		if problem.Reason != "" {
 			out.problems[step.Node] = problem
@@ -102,6 +110,8 @@ type result struct {
 	// of inspecting fields that may have drifted.
 	conflict   *plan.RefusedApply
 	inspection *plan.Inspection
+	// contributed is the answer to a contribution.
+	contributed *plan.ContributionAnswer
 	// stale says that the object has changed or is gone: its event triggers the next reconcile.
 	stale bool
 	// deleting is set if the object is being deleted to be recreated, refused if the object must not be applied.
@@ -171,6 +181,9 @@ func (r *Reconciler) update(ctx context.Context, s *subject, step plan.Step, cur
 // facts for the next round.
 func (r *Reconciler) noteResult(s *subject, now round, step plan.Step, res result) (problem plan.Problem, changed bool) {
 	switch {
+	case res.contributed != nil:
+		s.memory.noteContributed(step, *res.contributed, now.facts.Now)
+		return problem, true
 	case res.answer != nil:
 		s.memory.noteGranted(step, res.answer)
 		if step.Action == plan.Correct {

@@ -46,6 +46,9 @@ func (r *Reconciler) tearDownDeletedDespiteFinalizers(ctx context.Context, key o
 		if out := r.findUnansweredWrites(ctx, s); out.IsFinal() {
 			return out
 		}
+		if r.releaseAll(ctx, s) {
+			return reconcile.Fail(errors.Join(s.errs...))
+		}
 		r.Instances.ForgetDeletedDespiteFinalizers(r.Kind, key.Namespace, key.Name)
 		return r.forget(key)
 	}

@@ -125,17 +125,23 @@ func (r *Reconciler) fieldConflict(ctx context.Context, step plan.Step, current 
 	} else {
 		by = othersWithDifferent(live, step.Object)
 	}
+	return result{conflict: &plan.RefusedApply{
+		DesiredDigest: inventory.AppliedDigest(step.Object), LiveDigest: plan.ContentDigest(current),
+		Problem: plan.FieldConflictProblem(step.Object, shownFields(step, fields), by),
+	}, holder: current}
+}
+
+// shownFields are fields of a step's object without what may come from a Secret.
+func shownFields(step plan.Step, fields []string) []string {
 	switch {
 	case step.SecretFields:
-		fields = nil
+		return nil
 	case step.Sensitive:
 		for i := range fields {
 			fields[i] = kube.RedactedField(fields[i])
 		}
 	}
-	return result{conflict: &plan.RefusedApply{
-		DesiredDigest: inventory.AppliedDigest(step.Object), LiveDigest: plan.ContentDigest(current), Problem: plan.FieldConflictProblem(step.Object, fields, by),
-	}, holder: current}
+	return fields
 }
 
 // setConflictObstacle records that a node waits for another manager to release a field. It is

@@ -32,13 +32,17 @@ import (
 // fake holds what a Reconciler reads and writes. It records each request and each event, fails
 // on request, and knows no more of the API server than names, UIDs and finalizers.
 type fake struct {
-	mu       sync.Mutex
+	mu sync.Mutex
+	// applying is held by an apply that reads and writes an object.
+	applying sync.Mutex
 	objects  map[object.Key]*unstructured.Unstructured
 	revision int
 	// calls are the requests, as "create ConfigMap web", events as "Warning NotReady: why".
 	calls, events []string
 	// fail has the error of a request, by its call.
 	fail map[string]error
+	// crash returns the error of a request; optional.
+	crash func(call string) error
 	// maxStatus is how many bytes of a status are stored; 0 for any.
 	maxStatus int
 	// statusRecheck is when a status should be written again.
@@ -80,6 +84,11 @@ func (f *fake) request(verb, kind, name string) error {
 	defer f.mu.Unlock()
 	call := verb + " " + kind + " " + name
 	f.calls = append(f.calls, call)
+	if f.crash != nil {
+		if err := f.crash(call); err != nil {
+			return err
+		}
+	}
 	return f.fail[call]
 }
 

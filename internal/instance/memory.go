@@ -131,6 +131,16 @@ func (m *memory) noteUngranted(child types.UID, fields []object.Path) {
 	m.history.Ungranted[child] = object.Digest(fields)
 }
 
+func (m *memory) noteContributed(step plan.Step, answer plan.ContributionAnswer, now time.Time) {
+	if m.history.Contributed == nil {
+		m.history.Contributed = plan.Contributed{}
+	}
+	m.history.Contributed[step.Node] = answer
+	if answer.Refused == nil {
+		m.history.Contests = m.history.Contests.WithCorrection(answer.UID, step.LostFields, now)
+	}
+}
+
 func (m *memory) noteInspection(child types.UID, seen plan.Inspection) {
 	if m.history.Inspections == nil {
 		m.history.Inspections = plan.Inspections{}
@@ -158,6 +168,7 @@ func (m *memory) asObserved(child *unstructured.Unstructured) *unstructured.Unst
 func (m *memory) noteDecisions(p plan.Plan, now time.Time) {
 	m.history.Intact = m.history.Intact.Next(p.Steps)
 	m.history.Contests.DropOld(now)
+	m.history.Contributed = m.history.Contributed.Of(p.Steps)
 	for _, step := range p.Steps {
 		m.history.Contests = m.history.Contests.WithObservedWrites(step, now)
 	}

@@ -41,6 +41,7 @@ type LiveReader interface {
 type Applier interface {
 	Create(ctx context.Context, o *unstructured.Unstructured, manager string) (*unstructured.Unstructured, error)
 	Update(ctx context.Context, o *unstructured.Unstructured, uid types.UID, manager string) (*unstructured.Unstructured, error)
+	Contribute(ctx context.Context, o *unstructured.Unstructured, uid types.UID, as kube.Contributor) (*unstructured.Unstructured, error)
 	UpdateWithoutForce(ctx context.Context, o *unstructured.Unstructured, uid types.UID, manager string) (*unstructured.Unstructured, error)
 	ReplaceManagedFields(ctx context.Context, o *unstructured.Unstructured, manager string,
 		compute func(live *unstructured.Unstructured) ([]metav1.ManagedFieldsEntry, bool)) (*unstructured.Unstructured, error)

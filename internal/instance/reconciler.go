@@ -59,6 +59,8 @@ type Reconciler struct {
 	Readiness *ReadinessCache
 	// Limits bound each instance.
 	Limits Limits
+	// Contributes says that nodes may have contributions, which the status of the kind records.
+	Contributes bool
 	// Layers measures how long values take from one layer of instances to the next; it may be
 	// nil.
 	Layers *telemetry.StatusPropagation
@@ -99,6 +101,8 @@ type subject struct {
 	memory   *memory
 	// namespaces says where children are looked for.
 	namespaces childNamespaces
+	// released are recorded contributions that this reconcile has released.
+	released []v1alpha1.Contribution
 	// again is when to reconcile again unless an event comes first; 0 for no time.
 	again time.Duration
 	// errs are errors for which a retry may succeed.
@@ -138,7 +142,8 @@ func (r *Reconciler) Reconcile(ctx context.Context, key object.Key) reconcile.Re
 	if out := r.awaitFirstLists(s, last.facts); out.IsFinal() {
 		return out
 	}
-	return r.report(ctx, s, findings{round: last, pruning: r.prune(ctx, s, last)})
+	pruning := r.prune(ctx, s, last)
+	return r.report(ctx, s, findings{round: r.releaseUnwanted(ctx, s, last), pruning: pruning})
 }
 
 // round is what one round has observed, decided and done.
@@ -179,6 +184,9 @@ func (r *Reconciler) round(ctx context.Context, s *subject, n int, before round)
 		r.Decided(s.key, seen.facts, now.plan)
 	}
 	if out := r.recordInventory(ctx, s, now); out.IsFinal() {
+		return now, out
+	}
+	if out := r.recordContributions(ctx, s, now); out.IsFinal() {
 		return now, out
 	}
 	now.outcome = r.act(ctx, s, now)

@@ -70,6 +70,9 @@ func (r *Reconciler) reportSummary(ctx context.Context, s *subject, f findings) 
 	}
 	revision := s.instance.GetResourceVersion()
 	rendered := status.Render(f.desired.Status, s.composer.StatusFields())
+	if r.Contributes {
+		rendered = report.WithContributions(rendered, r.contributions(s))
+	}
 	switch out := r.writeStatus(ctx, s, rendered); {
 	case kube.IsTooLarge(out.Err) && !f.tooLarge:
 		return r.reportStatusTooLarge(ctx, s, f, rendered)

@@ -109,6 +109,9 @@ func (r *Reconciler) advanceTeardown(ctx context.Context, s *subject, remains re
 	if out = r.findLostChildren(ctx, s, remains); out.IsFinal() {
 		return false, out
 	}
+	if slices.ContainsFunc(s.instance.GetFinalizers(), inventory.IsFinalizer) && r.releaseAll(ctx, s) {
+		return true, reconcile.Result{}
+	}
 	return r.removeFinalizers(ctx, s)
 }
 

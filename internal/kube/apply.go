@@ -18,6 +18,22 @@ func (c *Client) UpdateWithoutForce(ctx context.Context, o *unstructured.Unstruc
 	return c.applyToUID(ctx, o, uid, metav1.ApplyOptions{FieldManager: manager})
 }
 
+// Contributor is how Contribute applies: as which manager, to which subresource, empty for the object itself, and whether it
+// takes fields over from other managers.
+type Contributor struct {
+	Manager, Subresource string
+	Force                bool
+}
+
+// Contribute is Update for fields of an object that other managers write. Without Force it is UpdateWithoutForce.
+func (c *Client) Contribute(ctx context.Context, o *unstructured.Unstructured, uid types.UID, as Contributor) (*unstructured.Unstructured, error) {
+	options := metav1.ApplyOptions{FieldManager: as.Manager, Force: as.Force}
+	if as.Subresource == "" {
+		return c.applyToUID(ctx, o, uid, options)
+	}
+	return c.applyToUID(ctx, o, uid, options, as.Subresource)
+}
+
 // DryRunUpdate is Update as a dry run: it returns what the object would be.
 func (c *Client) DryRunUpdate(ctx context.Context, o *unstructured.Unstructured, uid types.UID, manager string) (*unstructured.Unstructured, error) {
 	return c.applyToUID(ctx, o, uid, metav1.ApplyOptions{FieldManager: manager, Force: true, DryRun: []string{metav1.DryRunAll}})

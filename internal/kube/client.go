@@ -10,6 +10,7 @@ import (
 	"errors"
 	"fmt"
 	"maps"
+	"strings"
 	"time"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -124,15 +125,17 @@ func (c *Client) Update(ctx context.Context, o *unstructured.Unstructured, uid t
 	return c.applyToUID(ctx, o, uid, metav1.ApplyOptions{FieldManager: manager, Force: true})
 }
 
-func (c *Client) applyToUID(ctx context.Context, o *unstructured.Unstructured, uid types.UID, options metav1.ApplyOptions) (*unstructured.Unstructured, error) {
+func (c *Client) applyToUID(ctx context.Context, o *unstructured.Unstructured, uid types.UID, options metav1.ApplyOptions,
+	subresources ...string) (*unstructured.Unstructured, error) {
 	o = o.DeepCopy()
 	o.SetUID(uid)
 	o.SetResourceVersion("")
-	answer, err := c.apply(ctx, o, options)
+	answer, err := c.apply(ctx, o, options, subresources...)
 	return answer, c.confirmStale(ctx, o, uid, "", err)
 }
 
-func (c *Client) apply(ctx context.Context, o *unstructured.Unstructured, options metav1.ApplyOptions) (*unstructured.Unstructured, error) {
+func (c *Client) apply(ctx context.Context, o *unstructured.Unstructured, options metav1.ApplyOptions,
+	subresources ...string) (*unstructured.Unstructured, error) {
 	r, err := c.resource(ctx, o.GroupVersionKind(), o.GetNamespace())
 	if err != nil {
 		return nil, err
@@ -140,8 +143,8 @@ func (c *Client) apply(ctx context.Context, o *unstructured.Unstructured, option
 	if c.dryRun != nil {
 		options.DryRun = c.dryRun
 	}
-	answer, err := r.Apply(ctx, o.GetName(), o, options)
-	return answer, withAttempt("patch", "", err)
+	answer, err := r.Apply(ctx, o.GetName(), o, options, subresources...)
+	return answer, withAttempt("patch", strings.Join(subresources, "/"), err)
 }
 
 // Get reads an object from the API server.

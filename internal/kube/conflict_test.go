@@ -66,6 +66,10 @@ func TestAConflictIsConfirmedByARead(t *testing.T) {
 	incarnation := map[string]func(*kube.Client) error{
 		"Update": func(c *kube.Client) error { _, err := c.Update(t.Context(), read, "u", "m"); return err },
 		"Share":  func(c *kube.Client) error { _, err := c.UpdateWithoutForce(t.Context(), read, "u", "m"); return err },
+		"Contribute": func(c *kube.Client) error {
+			_, err := c.Contribute(t.Context(), read, "u", kube.Contributor{Manager: "m", Subresource: "status"})
+			return err
+		},
 		"Mark": func(c *kube.Client) error {
 			_, err := c.PatchMetadata(t.Context(), read, map[string]any{"metadata": map[string]any{}}, "m")
 			return err

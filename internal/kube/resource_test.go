@@ -41,6 +41,9 @@ func TestTheServerDoesNotLookForUnknownFields(t *testing.T) {
 		{func() (*unstructured.Unstructured, error) { return client.Create(t.Context(), o, "m") }, "PATCH application/apply-patch+yaml m true"},
 		{func() (*unstructured.Unstructured, error) { return client.CreateByPost(t.Context(), o, "m") }, "POST application/json m "},
 		{func() (*unstructured.Unstructured, error) { return client.Update(t.Context(), o, o.GetUID(), "m") }, "PATCH application/apply-patch+yaml m true"},
+		{func() (*unstructured.Unstructured, error) {
+			return client.Contribute(t.Context(), o, o.GetUID(), kube.Contributor{Manager: "m"})
+		}, "PATCH application/apply-patch+yaml m false"},
 		{func() (*unstructured.Unstructured, error) { return client.Replace(t.Context(), o, "m") }, "PUT application/json m "},
 		{func() (*unstructured.Unstructured, error) {
 			return client.WriteStatus(t.Context(), o, map[string]any{"a": "b"}, "m")

@@ -26,7 +26,7 @@ spec:
 `, name, nodes)
 }
 
-// builder has all rights in the namespace of the test.
+// builder has all rights in the namespace of the test, and the controllers may impersonate it.
 func builder(t *testing.T, s suite.Suite) {
 	t.Helper()
 	impersonated(t, s, "builder")

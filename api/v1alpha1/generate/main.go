@@ -19,7 +19,7 @@ var (
 		{[]string{"resources", "items", "properties", "externalRef", "properties", "metadata"}, []string{"name", "selector"}},
 	}
 	graph = exclusive{
-		{[]string{"nodes", "items"}, []string{"template", "ref", "def", "graph"}},
+		{[]string{"nodes", "items"}, []string{"template", "ref", "def", "patch", "graph"}},
 		{[]string{"nodes", "items", "properties", "ref", "properties", "metadata"}, []string{"name", "selector"}},
 	}
 )

@@ -59,6 +59,8 @@ func newRBAC() *cobra.Command {
 			"Compositions, it prints a ClusterRole with the permissions that the controllers need\n" +
 			"for the composites, and for what the built-in functions compose. By its label, the\n" +
 			"cluster aggregates it to the controllers' own role.\n\n" +
+			"For a file with Graphs, it prints what their service accounts need, and that the\n" +
+			"controllers can impersonate these.\n\n" +
 			"For a file with Providers, it reads their packages and prints what Crossplane would grant\n" +
 			"them: from these rules, choose those of packages.providerPermissions.\n\n" +
 			"With --controllers it prints what the controllers need in every cluster, before there\n" +
@@ -156,6 +158,9 @@ func definitionRoles(cmd *cobra.Command, flags rbacFlags, controllers []rbacv1.S
 		if providers := providersIn(files); len(providers) > 0 {
 			return providerRoles(cmd, flags, providers)
 		}
+		if graphs := graphsIn(files); len(graphs) > 0 {
+			return graphRoles(cmd, flags, controllers, graphs)
+		}
 	}
 	config, err := flags.where.config()
 	if err != nil {
@@ -192,11 +197,15 @@ func definitionRoles(cmd *cobra.Command, flags rbacFlags, controllers []rbacv1.S
 	if err != nil {
 		return nil, err
 	}
+	noteUnresolved(cmd, permissions)
+	noteUnbound(cmd, controllers)
+	return rolesFor(d, permissions, controllers), nil
+}
+
+func noteUnresolved(cmd *cobra.Command, permissions graph.Permissions) {
 	for _, gvk := range permissions.UnresolvedKinds {
 		fmt.Fprintf(prose(cmd.ErrOrStderr()), "espalier: no matches for kind %q in version %q; its permissions are left out\n", gvk.Kind, gvk.GroupVersion())
 	}
-	noteUnbound(cmd, controllers)
-	return rolesFor(d, permissions, controllers), nil
 }
 
 // namedDefinition returns the definition that the arguments name: of a graph, or with Compositions.
@@ -305,20 +314,27 @@ func requiredPermissions(d *v1alpha1.ResourceGraphDefinition, instances []string
 			resource, _, _ := strings.Cut(kind.NameOf(d.Spec.Schema), ".")
 			return graph.Served{Resource: resource}, true
 		}
-		mapping, err := kinds.RESTMapping(gvk.GroupKind(), gvk.Version)
-		switch {
-		case meta.IsNoMatchError(err):
-			return servedByCatalog(gvk)
-		case err != nil:
-			failed = err
-			return graph.Served{}, false
-		}
-		return graph.Served{Resource: mapping.Resource.Resource, ClusterScoped: mapping.Scope.Name() == meta.RESTScopeNameRoot}, true
+		served, ok, err := servedBy(kinds, gvk)
+		failed = errors.Join(failed, err)
+		return served, ok
 	})
 	if failed != nil {
 		return permissions, fmt.Errorf("look up how kinds are served: %w", failed)
 	}
 	return permissions, nil
+}
+
+// servedBy returns how a cluster serves a kind, or will serve it.
+func servedBy(kinds *reader.Kinds, gvk schema.GroupVersionKind) (served graph.Served, ok bool, err error) {
+	mapping, err := kinds.RESTMapping(gvk.GroupKind(), gvk.Version)
+	switch {
+	case meta.IsNoMatchError(err):
+		served, ok = servedByCatalog(gvk)
+		return served, ok, nil
+	case err != nil:
+		return graph.Served{}, false, err
+	}
+	return graph.Served{Resource: mapping.Resource.Resource, ClusterScoped: mapping.Scope.Name() == meta.RESTScopeNameRoot}, true, nil
 }
 
 // servedWithoutSchema returns a kind of the cluster, whose fields are not checked.

@@ -20,6 +20,7 @@ const (
 	fieldManagerConflict = "FieldManagerConflict"
 	applyFailed          = "ApplyFailed"
 	deleting             = "Deleting"
+	releaseFailed        = "ReleaseFailed"
 )
 
 // State is empty: a Graph has conditions only.
@@ -49,10 +50,12 @@ func (Dialect) LiveConditions(set condition.Set, desired plan.Desired, s plan.Su
 
 func reasonOf(reason plan.Reason) string {
 	switch {
-	case reason == plan.FieldConflict, reason == plan.NotOwned:
+	case reason == plan.FieldConflict, reason == plan.NotOwned, reason == plan.DriftContested:
 		return fieldManagerConflict
 	case reason == plan.WaitingForField:
 		return dataPending
+	case reason == plan.ReleaseFailed:
+		return releaseFailed
 	case reason.IsError(), reason == plan.Unavailable:
 		return applyFailed
 	}
@@ -88,7 +91,7 @@ func withRemedy(message string) string {
 // Problem is why the Graph isn't ready, if that needs an action of a user.
 func (Dialect) Problem(set condition.Set) (reason, message string) {
 	ready, _ := set.Get(v1alpha1.InstanceReady)
-	if ready.Status == condition.False && slices.Contains([]string{v1alpha1.GraphInvalid, fieldManagerConflict, applyFailed}, ready.Reason) {
+	if ready.Status == condition.False && slices.Contains([]string{v1alpha1.GraphInvalid, fieldManagerConflict, applyFailed, releaseFailed}, ready.Reason) {
 		return ready.Reason, ready.Message
 	}
 	return "", ""

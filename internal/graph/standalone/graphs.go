@@ -186,7 +186,8 @@ func (g *Graphs) reconciler(namespace string, as definition.Account) *instance.R
 	return &instance.Reconciler{
 		Kind: graph.GraphKind, Definition: object.Definition{Namespace: namespace}, Dialect: Dialect{},
 		Cluster: as.Cluster, Self: g.Cluster, Children: as.Hub, Lease: instance.Leases(as.Hub), Controllers: g.Cluster, Instances: g.Hub, Kinds: g.Kinds,
-		Events: g.Events, Version: g.Version, Keys: g.Keys, Now: g.Now, Usages: g.Usages, Limits: g.Limits, Decided: g.Decided,
+		Contributes: true,
+		Events:      g.Events, Version: g.Version, Keys: g.Keys, Now: g.Now, Usages: g.Usages, Limits: g.Limits, Decided: g.Decided,
 		EnqueueDefinition: func() {}, // a change of a kind enqueues the Graph
 	}
 }

@@ -66,6 +66,8 @@ func TestConditions(t *testing.T) {
 		"a kind":        {waits(plan.WaitingForKind), "Accepted=True/Compiled ResourcesConverged=False/WaitingForReadiness Ready=False/WaitingForReadiness"},
 		"an owner":      {waits(plan.NotOwned), "Accepted=True/Compiled ResourcesConverged=False/FieldManagerConflict Ready=False/FieldManagerConflict"},
 		"a manager":     {waits(plan.FieldConflict), "Accepted=True/Compiled ResourcesConverged=False/FieldManagerConflict Ready=False/FieldManagerConflict"},
+		"a release":     {waits(plan.ReleaseFailed), "Accepted=True/Compiled ResourcesConverged=False/ReleaseFailed Ready=False/ReleaseFailed"},
+		"a contest":     {waits(plan.DriftContested), "Accepted=True/Compiled ResourcesConverged=False/FieldManagerConflict Ready=False/FieldManagerConflict"},
 		"permissions":   {waits(plan.Forbidden), "Accepted=True/Compiled ResourcesConverged=False/ApplyFailed Ready=False/ApplyFailed"},
 		"no answer":     {waits(plan.Unavailable), "Accepted=True/Compiled ResourcesConverged=False/ApplyFailed Ready=False/ApplyFailed"},
 		"it is suspended": {Dialect{}.SuspendedConditions(live(plan.Desired{}, plan.Summary{}), "suspended", at),

@@ -94,8 +94,10 @@ type Node struct {
 	// inventory.Place.
 	DependsOn, DeleteAfter []string
 	OnDelete               v1alpha1.DeletionPolicy
-	// External nodes are read and never written.
+	// External nodes are read. Only one with a Contribution is written.
 	External bool
+	// Contribution is set if Object is what the node contributes to an external object: Observed, or one that Waits names.
+	Contribution *Contribution
 	// Variable nodes are values and have no object: Waits says why the value isn't known.
 	Variable bool
 	// AdoptUnowned lets the node take over an object that has no owner, unless that is a definition: see

@@ -103,6 +103,7 @@ type History struct {
 	Refusals    Refusals
 	Inspections Inspections
 	Intact      Intact
+	Contributed Contributed
 }
 
 // Inspections are, by the UID of a child, the results of inspecting fields with drift that is reported and not

@@ -12,13 +12,16 @@ import (
 func deferDuplicates(steps []Step, nodes []Node) {
 	renders := map[object.Key][]int{}
 	for i, step := range steps {
-		if step.Object != nil {
-			key := object.KeyOf(step.Object)
-			renders[key] = append(renders[key], i)
+		o := step.Object
+		if nodes[i].Contribution != nil {
+			o = nodes[i].Object
+		}
+		if o != nil {
+			renders[object.KeyOf(o)] = append(renders[object.KeyOf(o)], i)
 		}
 	}
 	for key, duplicates := range renders {
-		if len(duplicates) == 1 {
+		if len(duplicates) == 1 || contributeApart(nodes, duplicates) {
 			continue
 		}
 		for _, i := range duplicates {

@@ -20,7 +20,10 @@ import (
 // The API server moves the ownership of a field to the manager that changes its value, so ownership shows drift
 // exactly. Comparing values would report everything that the server normalizes, defaults or prunes.
 func LostFields(desired, current *unstructured.Unstructured, manager string) []object.Path {
-	owned := managedfields.Applied(current, manager)
+	return fieldsNotIn(managedfields.Applied(current, manager), desired, current)
+}
+
+func fieldsNotIn(owned *fieldpath.Set, desired, current *unstructured.Unstructured) []object.Path {
 	var lost []object.Path
 	for _, name := range slices.Sorted(maps.Keys(desired.Object)) {
 		switch name {

@@ -25,6 +25,8 @@ const (
 	Keep    Action = "Keep"    // nothing to do
 	Defer   Action = "Wait"    // not possible now, for the reason in Problem
 	Skip    Action = "Skip"    // the node is left out
+
+	Contribute Action = "Contribute" // apply the fields of a patch to an external object
 )
 
 // Applies reports whether the action writes the node's object.
@@ -64,6 +66,8 @@ type Step struct {
 	Sensitive, External bool
 	// SecretFields says that messages do not name fields of the object.
 	SecretFields bool
+	// Contribution is what the step contributes to the external object Current; nil for other steps.
+	Contribution *Contribution
 	// SkipCause is the condition that leaves the node out, if one does; for Skip.
 	SkipCause *SkipCause
 	// Problem is what the node waits for; for Defer.
@@ -139,6 +143,9 @@ func decide(node Node, preserved preservation, facts Facts, history History, own
 	}
 	node = node.asStored()
 	step := keepStep(node)
+	if node.Contribution != nil {
+		return contribute(step, node, facts, history, owner)
+	}
 	if node.External || node.Variable {
 		return step
 	}
@@ -231,7 +238,7 @@ func waiting(node Node, facts Facts) Step {
 // These objects are not to be pruned: the one that it renders, or, while it can't be rendered, all that it ever
 // created.
 func markWanted(wanted map[types.UID]bool, node Node, step Step, facts Facts) {
-	if step.Action == Skip || node.Variable {
+	if step.Action == Skip || node.Variable || step.Contribution != nil {
 		return // objects of an earlier node with this id are no longer desired
 	}
 	if step.Object != nil && step.Current != nil {

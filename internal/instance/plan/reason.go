@@ -69,6 +69,8 @@ const (
 	ServiceAccountNotFound Reason = "ServiceAccountNotFound"
 	// PipelineFailed: a step of the composition's pipeline has failed.
 	PipelineFailed Reason = "PipelineFailed"
+	// ReleaseFailed: fields that were contributed to an object can't be released.
+	ReleaseFailed Reason = "ReleaseFailed"
 	// Unavailable: a kind can't be watched, or a request failed and a retry may succeed.
 	Unavailable Reason = "Unavailable"
 )
@@ -77,7 +79,7 @@ const (
 func (r Reason) IsError() bool {
 	switch r {
 	case WaitTimeout, NotOwned, Forbidden, Rejected, EvaluationFailed, TooManyItems, LimitExceeded, WatchLimitExceeded, DuplicateItems, DriftContested,
-		FieldConflict, CompositionMissing, RevisionMissing, InvalidGraph, ServiceAccountNotFound, PipelineFailed:
+		FieldConflict, CompositionMissing, RevisionMissing, InvalidGraph, ServiceAccountNotFound, PipelineFailed, ReleaseFailed:
 		return true
 	default:
 		return false

@@ -21,6 +21,7 @@ import (
 	"github.com/espalier-dev/espalier/api/v1alpha1"
 	"github.com/espalier-dev/espalier/internal/instance/inventory"
 	"github.com/espalier-dev/espalier/internal/instance/managedfields"
+	"github.com/espalier-dev/espalier/internal/instance/plan"
 	"github.com/espalier-dev/espalier/internal/kube"
 	"github.com/espalier-dev/espalier/internal/kube/crd"
 	"github.com/espalier-dev/espalier/internal/kube/inflight"
@@ -204,7 +205,7 @@ func (k *Cluster) watchConfig(client dynamic.Interface) watch.Config {
 		Wrote:             func(s watch.Subscriber, w watch.Write) { k.Engine.Wrote(s, w) },
 		ManagedLabel:      v1alpha1.ApplySetPartOfLabel,
 		FieldManager:      v1alpha1.ChildManager,
-		IsFormerEntry:     managedfields.IsFormer,
+		IsFormerEntry:     keepsEntry,
 		KeepLastApplied:   k.options.Annotated,
 		KeepIfDeletedWith: inventory.IsFinalizer,
 		PermissionKinds:   kinds,
@@ -212,6 +213,12 @@ func (k *Cluster) watchConfig(client dynamic.Interface) watch.Config {
 		Tracer:            k.options.Tracer,
 		Logger:            k.options.Log.WithName("watch"),
 	}
+}
+
+// keepsEntry reports whether caches keep a managed fields entry of another manager than our own: to take it over from a
+// former engine, or to see what a contribution owns.
+func keepsEntry(manager, operation, subresource string) bool {
+	return managedfields.IsFormer(manager, operation, subresource) || plan.IsContributor(manager, operation)
 }
 
 // withTimeout returns a configuration whose requests time out: discovery takes no context, and
