@@ -58,7 +58,7 @@ func TestAnOperationFails(t *testing.T) {
 		"input":   {strings.Replace(w.spec("input", "retryLimit: 1,"), "name: input}", "name: INVALID_NAME}", 1), "INVALID_NAME"},
 	} {
 		w.Apply(t, "{apiVersion: ops.crossplane.io/v1alpha1, kind: Operation, metadata: {name: "+name+"}, spec: "+tc.spec+"}")
-		w.Await(t, operation.Kind, "", name, suite.All(suite.HasCondition("Succeeded", "False", "PipelineError", tc.message), suite.HasCondition("Synced", "False", "ReconcileError", tc.message)))
+		w.Await(t, operation.Kind, "", name, suite.All(suite.HasCondition("Succeeded", "False", "PipelineError", tc.message), suite.HasCondition("Synced", "True", "ReconcileSuccess")))
 	}
 	if calls := w.called("fatal"); calls != 2 {
 		t.Errorf("the function that fails was called %d times", calls)

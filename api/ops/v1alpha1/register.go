@@ -42,7 +42,7 @@ const (
 	TypeSucceeded = "Succeeded"
 	// TypeValidPipeline: all functions can be called by operations.
 	TypeValidPipeline = "ValidPipeline"
-	// TypeSynced: whether the last attempt, or the last reconcile, has succeeded.
+	// TypeSynced: False while an attempt, or a reconcile, is to be repeated because it has failed. An Operation that has ended is synced.
 	TypeSynced = "Synced"
 	// TypeScheduling: whether a CronOperation makes Operations.
 	TypeScheduling = "Scheduling"

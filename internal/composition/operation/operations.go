@@ -91,7 +91,7 @@ func (r *Operations) report(ctx context.Context, o *writer.Object, op *opsv1alph
 	after, again := plan.Retry(op.Status.Failures, retryLimit(op), result.permanent)
 	if !again {
 		failed := mark(opsv1alpha1.TypeSucceeded, condition.False, opsv1alpha1.ReasonPipelineError, message)
-		return r.writeStatus(ctx, o, &op.Status, synced(message), failed).OrDone()
+		return r.writeStatus(ctx, o, &op.Status, synced(""), failed).OrDone() // as Crossplane: nothing is left to be done
 	}
 	if out := r.writeStatus(ctx, o, &op.Status, synced(message)); out.IsFinal() {
 		return out

@@ -109,6 +109,17 @@ func TestOf(t *testing.T) {
 		"A request with a certificate that is not approved":  {"{apiVersion: certificates.k8s.io/v1, kind: CertificateSigningRequest, metadata: {name: x}, status: {certificate: YQ==}}", false, "has not been issued"},
 		"A request that is approved without a certificate":   {"{apiVersion: certificates.k8s.io/v1, kind: CertificateSigningRequest, metadata: {name: x}, status: {conditions: [{type: Approved, status: 'True'}]}}", false, "has not been issued"},
 		"A request with its certificate is ready":            {"{apiVersion: certificates.k8s.io/v1, kind: CertificateSigningRequest, metadata: {name: x}, status: {certificate: YQ==, conditions: [{type: Approved, status: 'True'}]}}", true, ""},
+		"An Operation that has failed isn't ready": {
+			"{apiVersion: ops.crossplane.io/v1alpha1, kind: Operation, metadata: {name: x}, status: {conditions: [{type: Succeeded, status: 'False', reason: PipelineError, message: no luck}, {type: Synced, status: 'True'}]}}",
+			false, "Failed: PipelineError: no luck",
+		},
+		"An Operation whose attempt has failed isn't ready": {
+			"{apiVersion: ops.crossplane.io/v1alpha1, kind: Operation, metadata: {name: x}, status: {conditions: [{type: Succeeded, status: Unknown}, {type: Synced, status: 'False', reason: ReconcileError, message: no luck}]}}",
+			false, "InProgress: ReconcileError: no luck",
+		},
+		"An Operation that has succeeded is ready": {
+			"{apiVersion: ops.crossplane.io/v1alpha1, kind: Operation, metadata: {name: x}, status: {conditions: [{type: Succeeded, status: 'True'}, {type: Synced, status: 'True'}]}}", true, "",
+		},
 		"A managed resource that was paused before its creation isn't ready": {
 			"{apiVersion: a/v1, kind: X, metadata: {name: x, generation: 1}, status: {observedGeneration: 1, conditions: [{type: Synced, status: 'False', reason: ReconcilePaused, message: paused by an annotation}]}}",
 			false, "InProgress: ReconcilePaused: paused by an annotation",

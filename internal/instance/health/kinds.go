@@ -9,13 +9,13 @@ import (
 	"github.com/espalier-dev/espalier/internal/condition"
 )
 
-// The status of these kinds of Kubernetes says more than kstatus reads. Each function returns why an object isn't
-// ready; empty if it is.
+// The status of these kinds says more than kstatus reads. Each function returns why an object isn't ready; empty if it is.
 var reasonsByKind = map[schema.GroupKind]func(*unstructured.Unstructured) string{
 	{Kind: "Pod"}:                   pod,
 	{Kind: "PersistentVolume"}:      volume,
 	{Kind: "ReplicationController"}: replicationController,
 	{Group: "certificates.k8s.io", Kind: "CertificateSigningRequest"}: signingRequest,
+	{Group: "ops.crossplane.io", Kind: "Operation"}:                   operation,
 }
 
 // pod is not ready if it has failed; kstatus counts it as complete.
@@ -70,6 +70,17 @@ func signingRequest(o *unstructured.Unstructured) string {
 	}
 	if certificate, _, _ := unstructured.NestedString(o.Object, "status", "certificate"); certificate == "" || !conditions.IsTrue("Approved") {
 		return "InProgress: the certificate has not been issued"
+	}
+	return ""
+}
+
+// operation is not ready if it has failed, or while its last attempt has.
+func operation(o *unstructured.Unstructured) string {
+	if ended, ok := condition.Read(o).Get("Succeeded"); ok && ended.Status == condition.False {
+		return "Failed: " + reasonAndMessage(ended)
+	}
+	if problem := SyncProblem(o); problem != "" {
+		return "InProgress: " + problem
 	}
 	return ""
 }
