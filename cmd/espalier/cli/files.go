@@ -23,12 +23,16 @@ const maxFiles = 10_000
 // stdinName is how the standard input is shown as a file.
 const stdinName = "stdin"
 
-// displayName is how a file of the arguments is shown.
-func displayName(name string) string {
-	if name == "-" {
+// displayName is how the files of the arguments are shown.
+func displayName(names []string) string {
+	shown := strings.Join(names, ", ")
+	switch {
+	case shown == "-":
 		return stdinName
+	case len(names) > 1:
+		return "the input (" + shown + ")"
 	}
-	return name
+	return shown
 }
 
 // readFiles reads files, all YAML and JSON files below directories, and - for the standard input.

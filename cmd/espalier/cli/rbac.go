@@ -32,7 +32,7 @@ import (
 type rbacFlags struct {
 	where       clusterFlags
 	namespace   string
-	file        string
+	files       []string
 	account     string
 	user        string
 	controllers bool
@@ -78,7 +78,8 @@ func newRBAC() *cobra.Command {
 	}
 	flags.where.add(cmd)
 	cmd.Flags().StringVarP(&flags.namespace, "namespace", "n", "", "namespace of a ResourceGroup, or of what runs of packages")
-	cmd.Flags().StringVarP(&flags.file, "filename", "f", "", "file or directory with the definition, instead of the cluster; - for the standard input")
+	cmd.Flags().StringSliceVarP(&flags.files, "filename", "f", nil,
+		"file or directory with the definition, instead of the cluster; - for the standard input; repeatable")
 	cmd.Flags().StringSliceVar(&flags.instances, "instance-namespace", nil, "another namespace with instances of a ResourceGroup; repeatable")
 	cmd.Flags().StringVar(&flags.account, "serviceaccount", "", "service account of the controllers: NAMESPACE:NAME")
 	cmd.Flags().StringVar(&flags.user, "user", "", "user of the controllers, if it is not a service account")
@@ -91,10 +92,10 @@ func newRBAC() *cobra.Command {
 }
 
 func printRBAC(cmd *cobra.Command, flags rbacFlags, args []string) error {
-	if flags.controllers && (flags.file != "" || len(args) > 0) {
+	if flags.controllers && len(flags.files)+len(args) > 0 {
 		return &usageError{errors.New("rbac --controllers takes no definition")}
 	}
-	if !flags.controllers && ((flags.file == "") != (len(args) == 1) || len(args) > 1) {
+	if !flags.controllers && ((len(flags.files) == 0) != (len(args) == 1) || len(args) > 1) {
 		return &usageError{errors.New("rbac takes the name of a definition, or --filename, or --controllers")}
 	}
 	controllers, err := flags.subjects()
@@ -150,9 +151,9 @@ func (f rbacFlags) subjects() ([]rbacv1.Subject, error) {
 // controllers from the cluster unless they are given.
 func definitionRoles(cmd *cobra.Command, flags rbacFlags, controllers []rbacv1.Subject, args []string) ([]any, error) {
 	var files []*workspace.File
-	if flags.file != "" {
+	if len(flags.files) > 0 {
 		var err error
-		if files, err = readFiles(cmd, []string{flags.file}); err != nil {
+		if files, err = readFiles(cmd, flags.files); err != nil {
 			return nil, err
 		}
 		if providers := providersIn(files); len(providers) > 0 {
@@ -210,7 +211,7 @@ func noteUnresolved(cmd *cobra.Command, permissions graph.Permissions) {
 
 // namedDefinition returns the definition that the arguments name: of a graph, or with Compositions.
 func namedDefinition(cmd *cobra.Command, flags rbacFlags, files []*workspace.File, cluster *reader.Cluster, args []string) (*v1alpha1.ResourceGraphDefinition, *composing, error) {
-	if flags.file == "" {
+	if len(flags.files) == 0 {
 		d, err := definitionNamed(cmd.Context(), cluster, flags.namespace, args[0])
 		if flags.namespace == "" && (apierrors.IsNotFound(err) || meta.IsNoMatchError(err)) {
 			composed, ofComposites := composingNamed(cmd.Context(), cluster, args[0])
@@ -223,14 +224,14 @@ func namedDefinition(cmd *cobra.Command, flags rbacFlags, files []*workspace.Fil
 	served := func(gvk schema.GroupVersionKind) (object.KindInfo, bool) {
 		return servedWithoutSchema(cluster.Kinds, gvk)
 	}
-	if composed, err := composingIn(displayName(flags.file), files, served); composed != nil || err != nil {
+	if composed, err := composingIn(displayName(flags.files), files, served); composed != nil || err != nil {
 		return nil, composed, err
 	}
 	namespace, err := flags.where.namespaceOr(flags.namespace)
 	if err != nil {
 		return nil, nil, err
 	}
-	d, err := definitionIn(displayName(flags.file), namespace, files, served)
+	d, err := definitionIn(displayName(flags.files), namespace, files, served)
 	return d, nil, err
 }
 

@@ -16,6 +16,7 @@ import (
 
 	"github.com/espalier-dev/espalier/api/apiextensions"
 	v1 "github.com/espalier-dev/espalier/api/apiextensions/v1"
+	pkgv1 "github.com/espalier-dev/espalier/api/pkg/v1"
 	"github.com/espalier-dev/espalier/internal/authoring/workspace"
 	"github.com/espalier-dev/espalier/internal/composition/xrd"
 	"github.com/espalier-dev/espalier/internal/kube/rbac"
@@ -29,6 +30,14 @@ type composing struct {
 	name         string // of the first
 	definitions  []*v1.CompositeResourceDefinition
 	compositions []*v1.Composition
+	// images are those of the Functions, by name.
+	images map[string]string
+}
+
+var functionKind = pkgv1.GroupVersion.WithKind(pkgv1.FunctionKind)
+
+func (c *composing) addFunction(o *unstructured.Unstructured) {
+	c.images[o.GetName()], _, _ = unstructured.NestedString(o.Object, "spec", "package")
 }
 
 // composingIn returns what is in files of a name, which must be valid; nil if they have neither.
@@ -41,7 +50,10 @@ func composingIn(name string, files []*workspace.File, served func(schema.GroupV
 	if problems := errorsIn(w); len(problems) > 0 {
 		return nil, errors.New(name + " is not valid:\n" + strings.Join(problems, "\n"))
 	}
-	out := &composing{name: documents[0].Object.GetName()}
+	out := &composing{name: documents[0].Object.GetName(), images: map[string]string{}}
+	for _, f := range w.Documents(functionKind.GroupKind()) {
+		out.addFunction(f.Object)
+	}
 	for _, d := range documents {
 		if d.Object.GetKind() == v1.DefinitionKind {
 			x, err := xrd.Read(d.Object)
@@ -62,7 +74,7 @@ func composingIn(name string, files []*workspace.File, served func(schema.GroupV
 
 // composingNamed returns a CompositeResourceDefinition of the cluster with its Compositions.
 func composingNamed(ctx context.Context, cluster *reader.Cluster, name string) (*composing, error) {
-	out := &composing{name: name}
+	out := &composing{name: name, images: map[string]string{}}
 	target, err := cluster.Kinds.Target(v1.DefinitionKind+"."+v1.GroupVersion.Version+"."+apiextensions.Group, "", name)
 	if err != nil {
 		return nil, err
@@ -76,10 +88,14 @@ func composingNamed(ctx context.Context, cluster *reader.Cluster, name string) (
 		return nil, err
 	}
 	out.definitions = []*v1.CompositeResourceDefinition{x}
-	if target, err = cluster.Kinds.Target(v1.CompositionKind+"."+v1.GroupVersion.Version+"."+apiextensions.Group, "", ""); err != nil {
+	called, err := listAll(ctx, cluster, functionKind)
+	if err != nil {
 		return nil, err
 	}
-	all, err := cluster.ResourceClient(target).List(ctx, metav1.ListOptions{})
+	for i := range called.Items {
+		out.addFunction(&called.Items[i])
+	}
+	all, err := listAll(ctx, cluster, v1.GroupVersion.WithKind(v1.CompositionKind))
 	if err != nil {
 		return nil, err
 	}
@@ -93,6 +109,14 @@ func composingNamed(ctx context.Context, cluster *reader.Cluster, name string) (
 		}
 	}
 	return out, nil
+}
+
+func listAll(ctx context.Context, cluster *reader.Cluster, kind schema.GroupVersionKind) (*unstructured.UnstructuredList, error) {
+	target, err := cluster.Kinds.Target(kind.Kind+"."+kind.Version+"."+kind.Group, "", "")
+	if err != nil {
+		return nil, err
+	}
+	return cluster.ResourceClient(target).List(ctx, metav1.ListOptions{})
 }
 
 // role returns the ClusterRole that the cluster aggregates to the controllers. Its notes say what it lacks. served returns the
@@ -118,10 +142,13 @@ func (c *composing) role(served func(schema.GroupVersionKind) (string, error)) (
 	}
 	for _, composition := range c.compositions {
 		for _, step := range composition.Spec.Pipeline {
-			name := step.FunctionRef.Name
+			name := functions.NameOf(step.FunctionRef.Name, c.images[step.FunctionRef.Name])
 			if _, known := functions.BuiltIn()[name]; !known {
 				notes = append(notes, fmt.Sprintf("step %s of Composition %s calls %s, which is not built in: add a rule for each kind that it composes", step.Step, composition.Name, name))
 				continue
+			}
+			if functions.ComposesUnseen(name) {
+				notes = append(notes, fmt.Sprintf("step %s of Composition %s calls %s, whose input does not list what it composes: add a rule for each kind", step.Step, composition.Name, step.FunctionRef.Name))
 			}
 			input, _ := xrd.InputOf(step)
 			secrets = secrets || hasConnectionDetails(input)

@@ -71,6 +71,7 @@ func TestRBACArguments(t *testing.T) {
 		"A service account without a namespace": {[]string{"--controllers", "--serviceaccount", "espalier"}, exitUsage, "must be NAMESPACE:NAME, not espalier"},
 		"No subject":                            {[]string{"--controllers"}, exitDone, "printed no binding for the controllers"},
 		"A user":                                {[]string{"--controllers", "--user", "jane"}, exitDone, ""},
+		"The first of two files does not exist": {[]string{"-f", "missing.yaml", "-f", "rbac.go"}, exitFailed, "missing.yaml"},
 	}
 	for name, tc := range cases {
 		t.Run(name, func(t *testing.T) {
@@ -213,8 +214,11 @@ spec:
   pipeline:
   - step: own
     functionRef: {name: function-own}
+  - step: templates
+    functionRef: {name: function-go-templating}
+    input: {apiVersion: gotemplating.fn.crossplane.io/v1beta1, kind: GoTemplate, source: Inline, inline: {template: "{{ .observed }}"}}
   - step: compose
-    functionRef: {name: function-patch-and-transform}
+    functionRef: {name: compose}
     input:
       apiVersion: pt.fn.crossplane.io/v1beta1
       kind: Resources
@@ -226,7 +230,8 @@ spec:
 	served := func(gvk schema.GroupVersionKind) (object.KindInfo, bool) {
 		return object.KindInfo{Namespaced: true}, gvk.Group == ""
 	}
-	composed, err := composingIn("composition.yaml", []*workspace.File{workspace.NewFile("composition.yaml", text)}, served)
+	const named = `{apiVersion: pkg.crossplane.io/v1, kind: Function, metadata: {name: compose}, spec: {package: registry.example.org/crossplane-contrib/function-patch-and-transform:v1}}`
+	composed, err := composingIn("composition.yaml", []*workspace.File{workspace.NewFile("composition.yaml", text), workspace.NewFile("functions.yaml", named)}, served)
 	if err != nil || composed == nil {
 		t.Fatal(err)
 	}
@@ -247,6 +252,7 @@ spec:
 	want := []string{
 		`no matches for kind "Cache" in version "cache.example.org/v1"; its permissions are left out`,
 		"step own of Composition store calls function-own, which is not built in: add a rule for each kind that it composes",
+		"step templates of Composition store calls function-go-templating, whose input does not list what it composes: add a rule for each kind",
 	}
 	if diff := cmp.Diff(want, notes); diff != "" {
 		t.Error(diff)

@@ -149,9 +149,7 @@ func (w *Workspace) builtInNameOf(step v1.PipelineStep) string {
 			continue
 		}
 		image, _, _ := unstructured.NestedString(f.Object.Object, "spec", "package")
-		if _, isBuiltIn := functions.BuiltIn()[step.FunctionRef.Name]; !isBuiltIn && image != "" {
-			return functions.PackageName(image)
-		}
+		return functions.NameOf(step.FunctionRef.Name, image)
 	}
 	return step.FunctionRef.Name
 }

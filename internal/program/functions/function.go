@@ -67,6 +67,19 @@ func BuiltIn() map[string]pipeline.Func {
 	return all
 }
 
+// NameOf is the name of the built-in function that a Function is, which its package identifies if its name does not; the Function's own
+// name if it is none.
+func NameOf(function, image string) string {
+	all := BuiltIn()
+	if _, isBuiltIn := all[function]; isBuiltIn {
+		return function
+	}
+	if name := PackageName(image); all[name] != nil {
+		return name
+	}
+	return function
+}
+
 // PackageName is the name that a package manager gives to the Function of a package that it
 // installs as a dependency: the last two parts of the image's path.
 func PackageName(image string) string {

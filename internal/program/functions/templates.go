@@ -1,10 +1,13 @@
 package functions
 
 import (
+	"slices"
 	"strings"
 
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 
+	"github.com/espalier-dev/espalier/internal/composition/functions/answer"
+	"github.com/espalier-dev/espalier/internal/composition/functions/gotemplating"
 	"github.com/espalier-dev/espalier/internal/composition/functions/patchandtransform"
 	"github.com/espalier-dev/espalier/internal/object"
 	"github.com/espalier-dev/espalier/internal/program/functions/graph"
@@ -41,6 +44,11 @@ func Templates(function string, input map[string]any) []Template {
 		}
 	}
 	return out
+}
+
+// ComposesUnseen reports whether a built-in function composes resources that Templates does not find in its input.
+func ComposesUnseen(function string) bool {
+	return slices.Contains([]string{answer.Name, answer.PackageName, gotemplating.Name, gotemplating.PackageName}, function)
 }
 
 func graphTemplates(d *graph.Dialect, input map[string]any) []Template {
