@@ -43,9 +43,10 @@ const (
 	// NodePathAnnotation is the id of a child's node, where NodeIDLabel does not hold it as it is: in a nested graph it has
 	// slashes.
 	NodePathAnnotation = "internal.kro.run/node-path"
-	// OrphanedAnnotation, with the value DeletionOrphaned, is on a child that is left in
-	// place.
-	OrphanedAnnotation = "internal.kro.run/deletion-policy"
+	// PolicyAnnotation is in a template: DeletionDelete or DeletionOrphaned. With the latter it is on a child that is
+	// left in place, as FormerPolicyAnnotation was before.
+	PolicyAnnotation       = "kro.run/deletion-policy"
+	FormerPolicyAnnotation = "internal.kro.run/deletion-policy"
 )
 
 // Labels and annotations of an ApplySet, KEP-3659.

@@ -68,6 +68,32 @@ func (c *compilation) checkDeletionPolicy(d *draft) {
 	}
 }
 
+// readPolicyAnnotation moves the annotation of a template to the node's deletionPolicy, which has the same meaning.
+func (c *compilation) readPolicyAnnotation(d *draft, metadata map[string]any, at object.Path) {
+	annotations, _ := metadata["annotations"].(map[string]any)
+	value, set := annotations[v1alpha1.PolicyAnnotation]
+	if !set || c.graph.embedded != nil {
+		return
+	}
+	delete(annotations, v1alpha1.PolicyAnnotation)
+	at = at.Field(v1alpha1.PolicyAnnotation)
+	text, _ := value.(string)
+	policy := v1alpha1.DeletionPolicy(text)
+	switch other := d.source.DeletionPolicy; {
+	case hasExpression(value):
+		c.problems.Addf(at, "must be plain text: a deletion does not evaluate expressions")
+	case policy != v1alpha1.DeletionDelete && policy != v1alpha1.DeletionOrphaned:
+		known := []string{string(v1alpha1.DeletionDelete), string(v1alpha1.DeletionOrphaned)}
+		c.problems.Add(diag.Diagnostic{Path: at, Problem: "is " + formatValue(value) + "; it can be Delete or Orphaned", Nearest: diag.Nearest(text, known)})
+	case other != "" && other.Plain() != policy.Plain():
+		c.problems.Addf(at, "is %s, and the deletionPolicy of the resource is %s; remove one of them", policy, other)
+	default:
+		source := *d.source
+		source.DeletionPolicy = policy
+		d.source = &source
+	}
+}
+
 func (c *compilation) checkDeleteAfter(d *draft, written map[string]bool) {
 	for i, name := range d.source.DeleteAfter {
 		at, id := d.at.Field("deleteAfter").Index(i), d.resolve(name)

@@ -136,6 +136,7 @@ func (c *compilation) decodeObject(d *draft, document map[string]any) {
 	if name, _ := metadata["name"].(string); name == "" && c.graph.embedded == nil {
 		c.breakf(d, at.Field("metadata", "name"), "is required: the object is found by its name")
 	}
+	c.readPolicyAnnotation(d, metadata, at.Field("metadata", "annotations"))
 	if why := object.CheckComposable(kind.GroupKind()); why != "" {
 		c.breakf(d, at.Field("kind"), "%s", why)
 	}

@@ -86,7 +86,7 @@ func TestTheInventoryHasOnlyKindsOfIncludedNodes(t *testing.T) {
 	s.Apply(t, wordedInstance+"spec: {secret: true}\n")
 	s.Await(t, s.Kind("PodInfo"), s.NS, "x", suite.All(testkit.IsReady, kindsEqual("ConfigMap,Secret")))
 	secret := s.Get(t, suite.Secret, s.NS, "x-three")
-	if got := secret.GetAnnotations()["internal.kro.run/deletion-policy"]; got != "Orphaned" {
+	if got := secret.GetAnnotations()["kro.run/deletion-policy"]; got != "Orphaned" {
 		t.Errorf("what is left in place has the message %q", got)
 	}
 	s.Apply(t, wordedInstance+"spec: {secret: false}\n")
@@ -95,7 +95,7 @@ func TestTheInventoryHasOnlyKindsOfIncludedNodes(t *testing.T) {
 		if o == nil {
 			return errors.New("is deleted, and should be left in place")
 		}
-		if _, marked := o.GetAnnotations()["internal.kro.run/deletion-policy"]; marked {
+		if _, marked := o.GetAnnotations()["kro.run/deletion-policy"]; marked {
 			return errors.New("is marked still")
 		}
 		return nil

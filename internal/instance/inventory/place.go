@@ -119,9 +119,10 @@ func (p Place) annotate(annotations map[string]string) {
 // annotateOrphaned sets the dialect's own annotation of an orphaned child beside ours, for other
 // implementations of the dialect.
 func (p Place) annotateOrphaned(annotations map[string]string) {
-	delete(annotations, v1alpha1.OrphanedAnnotation)
+	delete(annotations, v1alpha1.PolicyAnnotation)
+	delete(annotations, v1alpha1.FormerPolicyAnnotation)
 	if p.OnDelete == v1alpha1.DeletionOrphan {
-		annotations[v1alpha1.OrphanedAnnotation] = string(v1alpha1.DeletionOrphaned)
+		annotations[v1alpha1.PolicyAnnotation] = string(v1alpha1.DeletionOrphaned)
 	}
 }
 
@@ -137,8 +138,10 @@ func PlaceOf(child *unstructured.Unstructured) Place {
 	if policy := v1alpha1.DeletionPolicy(annotations[v1alpha1.OnDeleteAnnotation]); policy.Valid() && policy != v1alpha1.DeletionDelete {
 		p.OnDelete = policy
 	}
-	if p.OnDelete == "" && annotations[v1alpha1.OrphanedAnnotation] == string(v1alpha1.DeletionOrphaned) {
-		p.OnDelete = v1alpha1.DeletionOrphan // another implementation of the dialect has made it
+	// Another implementation of the dialect writes only these.
+	const orphaned = string(v1alpha1.DeletionOrphaned)
+	if p.OnDelete == "" && (annotations[v1alpha1.PolicyAnnotation] == orphaned || annotations[v1alpha1.FormerPolicyAnnotation] == orphaned) {
+		p.OnDelete = v1alpha1.DeletionOrphan
 	}
 	return p
 }
@@ -208,7 +211,7 @@ func Marks(child *unstructured.Unstructured) (labels, annotations []string) {
 		v1alpha1.ApplyOrderAnnotation, v1alpha1.AppliedAnnotation, v1alpha1.DependsOnAnnotation,
 		v1alpha1.DeleteAfterAnnotation, v1alpha1.OnDeleteAnnotation, v1alpha1.RetainedFromAnnotation, v1alpha1.InstanceNameAnnotation,
 		v1alpha1.InstanceGroupAnnotation,
-		v1alpha1.NodePathAnnotation, v1alpha1.OrphanedAnnotation, v1alpha1.SignatureAnnotation, v1alpha1.StringDataAnnotation,
+		v1alpha1.NodePathAnnotation, v1alpha1.PolicyAnnotation, v1alpha1.FormerPolicyAnnotation, v1alpha1.SignatureAnnotation, v1alpha1.StringDataAnnotation,
 	} {
 		if _, ok := child.GetAnnotations()[key]; ok {
 			annotations = append(annotations, key)

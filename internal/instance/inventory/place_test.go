@@ -46,15 +46,20 @@ func TestAnInvalidPolicyIsIgnored(t *testing.T) {
 
 func TestTheDialectsAnnotationMarksAnOrphan(t *testing.T) {
 	o := child()
-	o.SetAnnotations(map[string]string{v1alpha1.OrphanedAnnotation: "Orphaned"})
-	if got := inventory.PlaceOf(o).OnDelete; got != v1alpha1.DeletionOrphan {
-		t.Errorf("what another implementation was to leave in place is read as %q", got)
+	for _, key := range []string{v1alpha1.PolicyAnnotation, v1alpha1.FormerPolicyAnnotation} {
+		o.SetAnnotations(map[string]string{key: "Orphaned"})
+		if got := inventory.PlaceOf(o).OnDelete; got != v1alpha1.DeletionOrphan {
+			t.Errorf("%s: what another implementation was to leave in place is read as %q", key, got)
+		}
 	}
 	owner := inventory.OwnerOf(instance(), object.Definition{Name: "vpc"}, "v1")
 	for policy, want := range map[v1alpha1.DeletionPolicy]string{v1alpha1.DeletionOrphan: "Orphaned", v1alpha1.DeletionRetain: "", "": ""} {
 		owner.Mark(o, inventory.Place{Node: "a", OnDelete: policy})
-		if got := o.GetAnnotations()[v1alpha1.OrphanedAnnotation]; got != want {
+		if got := o.GetAnnotations()[v1alpha1.PolicyAnnotation]; got != want {
 			t.Errorf("with policy %q it says %q; want %q", policy, got, want)
+		}
+		if got, there := o.GetAnnotations()[v1alpha1.FormerPolicyAnnotation]; there {
+			t.Errorf("with policy %q the former annotation says %q", policy, got)
 		}
 	}
 }
