@@ -40,9 +40,13 @@ const (
 	// ApplyOrderAnnotation is a child's position in the order of application, from 1.
 	// Children that can be applied in parallel have the same.
 	ApplyOrderAnnotation = "internal.kro.run/apply-order"
-	// NodePathAnnotation is the id of a child's node, where NodeIDLabel does not hold it as it is: in a nested graph it has
-	// slashes.
+	// NodePathAnnotation is on children: the id of the node. NodeIDLabel has dots for its slashes, or is a hash
+	// of it if it is too long for a label.
 	NodePathAnnotation = "internal.kro.run/node-path"
+	// InstanceNameAnnotation is the instance's name, and InstanceGroupAnnotation the group of its kind, if they are too
+	// long for a label, which is a hash then.
+	InstanceNameAnnotation  = "internal.kro.run/instance-name"
+	InstanceGroupAnnotation = "internal.kro.run/instance-group"
 	// PolicyAnnotation is in a template: DeletionDelete or DeletionOrphaned. With the latter it is on a child that is
 	// left in place, as FormerPolicyAnnotation was before.
 	PolicyAnnotation       = "kro.run/deletion-policy"
@@ -74,10 +78,10 @@ const (
 	// RetainedFromAnnotation is the UID of the instance that retained the child because the
 	// instance's annotation demanded it.
 	RetainedFromAnnotation = "espalier.dev/retained-from"
-	// InstanceNameAnnotation is the instance's name, if it is too long for a label.
-	InstanceNameAnnotation = "espalier.dev/instance-name"
-	// InstanceGroupAnnotation is the group of the instance's kind, if it is too long for a label.
-	InstanceGroupAnnotation = "espalier.dev/instance-group"
+	// FormerNameAnnotation and FormerGroupAnnotation were written in place of InstanceNameAnnotation and
+	// InstanceGroupAnnotation.
+	FormerNameAnnotation  = "espalier.dev/instance-name"
+	FormerGroupAnnotation = "espalier.dev/instance-group"
 	// StringDataAnnotation is "true" on a Secret whose data were all given as stringData. Another
 	// engine that gets the Secret back applies, and owns, stringData.
 	StringDataAnnotation = "espalier.dev/string-data"

@@ -20,8 +20,8 @@ import (
 const (
 	// MaxResources bounds the nodes of one definition.
 	MaxResources = 500
-	// MaxIDLength bounds a node's id, which is the value of a label.
-	MaxIDLength = 63
+	// MaxIDLength bounds a node's id. Annotations and statuses contain the ids of many nodes.
+	MaxIDLength = 253
 )
 
 // compilerPass is one step of the compilation. It adds its results and every problem that

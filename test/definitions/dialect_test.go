@@ -1,6 +1,8 @@
 package definitions
 
 import (
+	"crypto/sha256"
+	"encoding/hex"
 	"errors"
 	"strings"
 	"testing"
@@ -178,4 +180,46 @@ func TestAFailedUpdateOfAnItemIsReported(t *testing.T) {
 	s.Await(t, suite.ConfigMap, s.NS, "x-a", suite.All(suite.HasField("first", "data", "value")))
 	s.Apply(t, strings.Replace(instance, "VALUE", "first", 1))
 	s.AwaitReady(t, s.Kind("Fixed"), s.NS, "x")
+}
+
+const longNames = `
+apiVersion: kro.run/v1alpha1
+kind: ResourceGraphDefinition
+metadata: {name: $ID-long}
+spec:
+  schema: {apiVersion: v1alpha1, kind: LongNamed, group: $GROUP, spec: {text: string}}
+  resources:
+    - id: settingsWithMoreThanTheSixtyThreeCharactersThatFitIntoTheValueOfALabel
+      template: {apiVersion: v1, kind: ConfigMap, metadata: {name: long}, data: {text: "${schema.spec.text}"}}
+    - id: after
+      template: {apiVersion: v1, kind: ConfigMap, metadata: {name: after}, data:
+        {text: "${settingsWithMoreThanTheSixtyThreeCharactersThatFitIntoTheValueOfALabel.data.text}"}}
+`
+
+func TestSelectorsOfKroFindObjectsWithLongNames(t *testing.T) {
+	const node = "settingsWithMoreThanTheSixtyThreeCharactersThatFitIntoTheValueOfALabel"
+	name := strings.Repeat("a-long-name-", 10) + "end"
+	instance := func(text string) string {
+		return "\napiVersion: $GROUP/v1alpha1\nkind: LongNamed\nmetadata: {name: " + name + ", namespace: $NS}\nspec: {text: " + text + "}\n"
+	}
+	hashed := func(text string) string {
+		sum := sha256.Sum256([]byte(text))
+		return "h-" + hex.EncodeToString(sum[:])[:40]
+	}
+	s := suite.New(t)
+	s.Apply(t, longNames)
+	s.AwaitDefinitions(t, "long")
+	for _, text := range []string{"one", "two"} {
+		s.Apply(t, instance(text))
+		s.Await(t, suite.ConfigMap, s.NS, "after", suite.HasField(text, "data", "text"))
+		s.Await(t, suite.ConfigMap, s.NS, "long", suite.All(
+			suite.HasField(text, "data", "text"),
+			suite.HasField(hashed(node), "metadata", "labels", "kro.run/node-id"),
+			suite.HasField(node, "metadata", "annotations", "internal.kro.run/node-path"),
+			suite.HasField(hashed(name), "metadata", "labels", "kro.run/instance-name"),
+			suite.HasField(name, "metadata", "annotations", "internal.kro.run/instance-name")))
+	}
+	s.Delete(t, s.Kind("LongNamed"), s.NS, name)
+	s.AwaitGone(t, s.Kind("LongNamed"), s.NS, name)
+	s.AwaitGone(t, suite.ConfigMap, s.NS, "long")
 }

@@ -90,7 +90,7 @@ func ApplySetID(k object.Key) string {
 // is nothing to apply, and the label with this program's version, if any. Neither is part of the digest: a new version
 // is no reason to write.
 func Sign(o *unstructured.Unstructured, version string) {
-	marks{labels: o.GetLabels(), annotations: o.GetAnnotations()}.set(o, version)
+	marks{labels: o.GetLabels(), annotations: o.GetAnnotations()}.set(o, version, "")
 }
 
 // Reading and setting an object's labels or annotations copies all of them, so these are copies to change.
@@ -107,9 +107,10 @@ func marksOf(o *unstructured.Unstructured) marks {
 	return m
 }
 
-// It also does what Sign does.
-func (m marks) set(o *unstructured.Unstructured, version string) {
+// It also does what Sign does. The path of the node is no part of the digest either: its label is.
+func (m marks) set(o *unstructured.Unstructured, version, path string) {
 	delete(m.labels, v1alpha1.VersionLabel)
+	delete(m.annotations, v1alpha1.NodePathAnnotation)
 	delete(m.annotations, v1alpha1.AppliedAnnotation)
 	metadata, isMap := o.Object["metadata"].(map[string]any)
 	if !isMap {
@@ -123,6 +124,9 @@ func (m marks) set(o *unstructured.Unstructured, version string) {
 	if version != "" {
 		labels[v1alpha1.VersionLabel] = version
 		metadata["labels"] = labels
+	}
+	if path != "" {
+		annotations[v1alpha1.NodePathAnnotation] = path
 	}
 	annotations[v1alpha1.AppliedAnnotation] = digest
 	metadata["annotations"] = annotations

@@ -46,7 +46,7 @@ func IsClaimable(composite *unstructured.Unstructured, claim object.Key) bool {
 // DescribeOwner names the owner of an object by its metadata.
 func DescribeOwner(o *unstructured.Unstructured) string {
 	labels := o.GetLabels()
-	if name := labels[v1alpha1.InstanceNameLabel]; name != "" {
+	if name := instanceName(o); name != "" {
 		return object.Key{Kind: labels[v1alpha1.InstanceKindLabel], Namespace: labels[v1alpha1.InstanceNamespaceLabel], Name: name}.String()
 	}
 	if ref := metav1.GetControllerOfNoCopy(o); ref != nil {
@@ -100,16 +100,25 @@ func InstanceOf(child *unstructured.Unstructured) (key object.Key, version strin
 func graphInstanceOf(child *unstructured.Unstructured) (key object.Key, version string, ok bool) {
 	key = object.Key{
 		Group: label(child, v1alpha1.InstanceGroupLabel), Kind: label(child, v1alpha1.InstanceKindLabel),
-		Namespace: label(child, v1alpha1.InstanceNamespaceLabel), Name: label(child, v1alpha1.InstanceNameLabel),
+		Namespace: label(child, v1alpha1.InstanceNamespaceLabel), Name: instanceName(child),
 	}
-	if full := annotation(child, v1alpha1.InstanceNameAnnotation); full != "" && object.LabelValue(full) == key.Name {
-		key.Name = full
-	}
-	if full := annotation(child, v1alpha1.InstanceGroupAnnotation); full != "" && object.LabelValue(full) == key.Group {
-		key.Group = full
-	}
+	key.Group = fullText(child, key.Group, v1alpha1.InstanceGroupAnnotation, v1alpha1.FormerGroupAnnotation)
 	version = label(child, v1alpha1.InstanceVersionLabel)
 	return key, version, key.Name != "" && version != ""
+}
+
+func instanceName(child *unstructured.Unstructured) string {
+	return fullText(child, label(child, v1alpha1.InstanceNameLabel), v1alpha1.InstanceNameAnnotation, v1alpha1.FormerNameAnnotation)
+}
+
+// fullText is the full text of a label's value, if one of the annotations has it, else the value.
+func fullText(child *unstructured.Unstructured, value string, annotations ...string) string {
+	for _, key := range annotations {
+		if full := annotation(child, key); full != "" && (object.HashedLabelValue(full) == value || object.LabelValue(full) == value) {
+			return full
+		}
+	}
+	return value
 }
 
 // ClaimedBy is the claim that a composite refers to, with the version that created it.

@@ -44,16 +44,12 @@ func (o Owner) Mark(child *unstructured.Unstructured, at Place) {
 	maps.Copy(m.labels, o.TreeLabels)
 	m.labels[v1alpha1.ApplySetPartOfLabel] = o.ID()
 	at.annotate(m.annotations)
-	version := ""
+	version, path := "", ""
 	switch o.Definition.Dialect {
 	case object.GraphDialect:
-		version = o.Version
+		version, path = o.Version, at.Node
 		o.markLabels(m.labels, at)
 		at.annotateOrphaned(m.annotations)
-		delete(m.annotations, v1alpha1.NodePathAnnotation)
-		if nodeLabel(at.Node) != at.Node {
-			m.annotations[v1alpha1.NodePathAnnotation] = at.Node
-		}
 		annotateFull(m.annotations, v1alpha1.InstanceNameAnnotation, o.Name)
 		annotateFull(m.annotations, v1alpha1.InstanceGroupAnnotation, o.Kind.Group)
 		o.addOwnerReferences(child, at)
@@ -65,11 +61,11 @@ func (o Owner) Mark(child *unstructured.Unstructured, at Place) {
 		o.setController(child, at)
 	}
 	o.sign(m.annotations, child, at.Node)
-	m.set(child, version)
+	m.set(child, version, path)
 }
 
 func annotateFull(annotations map[string]string, key, text string) {
-	if object.LabelValue(text) != text {
+	if object.HashedLabelValue(text) != text {
 		annotations[key] = text
 	}
 }
@@ -78,8 +74,8 @@ func (o Owner) markLabels(labels map[string]string, at Place) {
 	labels[v1alpha1.OwnedLabel] = "true"
 	labels[v1alpha1.ManagedByLabel] = v1alpha1.ManagedByValue
 	labels[v1alpha1.InstanceIDLabel] = string(o.UID)
-	labels[v1alpha1.InstanceNameLabel] = object.LabelValue(o.Name)
-	labels[v1alpha1.InstanceGroupLabel] = object.LabelValue(o.Kind.Group)
+	labels[v1alpha1.InstanceNameLabel] = object.HashedLabelValue(o.Name)
+	labels[v1alpha1.InstanceGroupLabel] = object.HashedLabelValue(o.Kind.Group)
 	labels[v1alpha1.InstanceVersionLabel] = o.Kind.Version
 	labels[v1alpha1.InstanceKindLabel] = o.Kind.Kind
 	if o.Namespace != "" {
@@ -90,7 +86,12 @@ func (o Owner) markLabels(labels map[string]string, at Place) {
 }
 
 // nodeLabel is a node's id as the value of a label, which has no slashes.
-func nodeLabel(id string) string { return object.LabelValue(strings.ReplaceAll(id, "/", ".")) }
+func nodeLabel(id string) string {
+	if value := object.HashedLabelValue(id); strings.HasPrefix(value, object.HashPrefix) {
+		return value
+	}
+	return strings.ReplaceAll(id, "/", ".")
+}
 
 // Annotate records the place in the annotations of a child, except for the node, which a label
 // names.
@@ -170,10 +171,11 @@ func HasDependsOn(child *unstructured.Unstructured) bool {
 // Node is the id of the node that created a child; empty for other objects. Composed resources
 // have a name in the composition instead.
 func Node(child *unstructured.Unstructured) string {
-	if id := label(child, v1alpha1.NodeIDLabel); id != "" {
-		if path := annotation(child, v1alpha1.NodePathAnnotation); nodeLabel(path) == id {
-			return path
-		}
+	id := label(child, v1alpha1.NodeIDLabel)
+	if path := annotation(child, v1alpha1.NodePathAnnotation); id != "" && nodeLabel(path) == id {
+		return path
+	}
+	if id != "" {
 		return id
 	}
 	return annotation(child, apiextensions.CompositionResourceNameAnnotation)
@@ -210,8 +212,8 @@ func Marks(child *unstructured.Unstructured) (labels, annotations []string) {
 	for _, key := range []string{
 		v1alpha1.ApplyOrderAnnotation, v1alpha1.AppliedAnnotation, v1alpha1.DependsOnAnnotation,
 		v1alpha1.DeleteAfterAnnotation, v1alpha1.OnDeleteAnnotation, v1alpha1.RetainedFromAnnotation, v1alpha1.InstanceNameAnnotation,
-		v1alpha1.InstanceGroupAnnotation,
-		v1alpha1.NodePathAnnotation, v1alpha1.PolicyAnnotation, v1alpha1.FormerPolicyAnnotation, v1alpha1.SignatureAnnotation, v1alpha1.StringDataAnnotation,
+		v1alpha1.InstanceGroupAnnotation, v1alpha1.FormerNameAnnotation, v1alpha1.FormerGroupAnnotation, v1alpha1.NodePathAnnotation,
+		v1alpha1.PolicyAnnotation, v1alpha1.FormerPolicyAnnotation, v1alpha1.SignatureAnnotation, v1alpha1.StringDataAnnotation,
 	} {
 		if _, ok := child.GetAnnotations()[key]; ok {
 			annotations = append(annotations, key)

@@ -27,11 +27,16 @@ func (o Owner) LabelPatch(child *unstructured.Unstructured, node string) map[str
 	if label(child, v1alpha1.ApplySetPartOfLabel) == o.ID() && Node(child) == node {
 		return nil
 	}
-	field, key := "labels", v1alpha1.NodeIDLabel
-	if o.Definition.Dialect == object.CompositeDialect {
-		field, key = "annotations", apiextensions.CompositionResourceNameAnnotation
+	metadata := map[string]any{}
+	switch o.Definition.Dialect {
+	case object.GraphDialect:
+		metadata["labels"] = map[string]any{v1alpha1.NodeIDLabel: object.HashedLabelValue(node)}
+		metadata["annotations"] = map[string]any{v1alpha1.NodePathAnnotation: node}
+	case object.CompositeDialect:
+		metadata["annotations"] = map[string]any{apiextensions.CompositionResourceNameAnnotation: node}
+	case object.ClaimDialect:
+		metadata["labels"] = map[string]any{v1alpha1.NodeIDLabel: node}
 	}
-	metadata := map[string]any{field: map[string]any{key: node}}
 	_ = unstructured.SetNestedField(metadata, o.ID(), "labels", v1alpha1.ApplySetPartOfLabel)
 	return map[string]any{"metadata": metadata}
 }

@@ -16,6 +16,7 @@ import (
 	"github.com/espalier-dev/espalier/internal/instance/inventory"
 	"github.com/espalier-dev/espalier/internal/instance/managedfields"
 	"github.com/espalier-dev/espalier/internal/instance/report"
+	"github.com/espalier-dev/espalier/internal/object"
 )
 
 // ownPrefix is the prefix of Espalier's annotations.
@@ -99,7 +100,7 @@ func isOwnReference(o *unstructured.Unstructured, r metav1.OwnerReference, engin
 	labels := o.GetLabels()
 	return r.Kind == "CustomResourceDefinition" && strings.HasPrefix(r.APIVersion, "apiextensions.k8s.io/") ||
 		engine == managedfields.KRO && (r.Controller == nil || !*r.Controller) &&
-			r.Kind == labels[v1alpha1.InstanceKindLabel] && r.Name == labels[v1alpha1.InstanceNameLabel]
+			r.Kind == labels[v1alpha1.InstanceKindLabel] && object.HashedLabelValue(r.Name) == labels[v1alpha1.InstanceNameLabel]
 }
 
 // isComposed reports whether Espalier composes the object.
