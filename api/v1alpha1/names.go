@@ -152,4 +152,6 @@ const (
 	ChildManager    = "kro.run/applyset"
 	InstanceManager = "kro.run/applyset-parent"
 	StatusManager   = "kro.run/status"
+	// GraphManagerPrefix begins the managers with which kro applies the objects of Graphs.
+	GraphManagerPrefix = "kro-graphengine.tmpl."
 )

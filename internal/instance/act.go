@@ -141,7 +141,7 @@ func (r *Reconciler) apply(ctx context.Context, s *subject, step plan.Step) resu
 	if live == nil {
 		return result{answer: answer, err: err}
 	}
-	owned := s.owner.OwnsAs(live, inventory.Node(step.Object))
+	owned := s.owner.OwnsAs(live, inventory.Node(step.Object)) && inventory.GraphManager(live) == ""
 	if !owned && !step.MayAdopt(live, s.owner) {
 		return result{holder: live}
 	}

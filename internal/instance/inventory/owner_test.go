@@ -175,6 +175,8 @@ func TestDescribeOwner(t *testing.T) {
 		o.SetOwnerReferences(refs)
 		return o
 	}
+	graphs := child()
+	graphs.SetManagedFields([]metav1.ManagedFieldsEntry{{Manager: "kubectl"}, {Manager: "kro-graphengine.tmpl.0123456789ab"}})
 	cases := map[string]struct {
 		object  *unstructured.Unstructured
 		unowned bool
@@ -184,6 +186,7 @@ func TestDescribeOwner(t *testing.T) {
 		"An object of an instance": {mark(map[string]string{
 			v1alpha1.OwnedLabel: "true", v1alpha1.InstanceKindLabel: "Vpc", v1alpha1.InstanceNamespaceLabel: "prod", v1alpha1.InstanceNameLabel: "other",
 		}), false, "Vpc prod/other"},
+		"An object that a Graph of kro's applies":       {graphs, false, "a Graph of kro (field manager kro-graphengine.tmpl.0123456789ab)"},
 		"An object with a controller":                   {mark(nil, metav1.OwnerReference{Kind: "Deployment", Name: "web", Controller: &yes}), false, "Deployment web"},
 		"An object with an owner that is no controller": {mark(nil, metav1.OwnerReference{Kind: "Deployment", Name: "web"}), true, "no known owner"},
 		"An object of another tool":                     {mark(map[string]string{v1alpha1.ManagedByLabel: "Helm"}), true, "Helm"},

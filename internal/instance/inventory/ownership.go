@@ -2,12 +2,14 @@ package inventory
 
 import (
 	"slices"
+	"strings"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 
 	"github.com/espalier-dev/espalier/api/v1alpha1"
+	"github.com/espalier-dev/espalier/internal/kube/ownership"
 	"github.com/espalier-dev/espalier/internal/object"
 )
 
@@ -19,8 +21,19 @@ func IsReleasedElsewhere(instance *unstructured.Unstructured, d object.Definitio
 		instance.GetLabels()[v1alpha1.ApplySetIDLabel] == "" && !slices.ContainsFunc(instance.GetFinalizers(), IsFinalizer)
 }
 
+// GraphManager is the field manager with which kro applies an object for a Graph, which owns the object then; empty for
+// none.
+func GraphManager(o *unstructured.Unstructured) string {
+	for e := range ownership.Entries(o) {
+		if strings.HasPrefix(e.Manager, v1alpha1.GraphManagerPrefix) {
+			return e.Manager
+		}
+	}
+	return ""
+}
+
 // IsUnowned reports whether an object that isn't the instance's belongs to no other owner, by its metadata: it is in no
-// other ApplySet, has no other controller and belongs to no other claim. Metadata that names this instance without
+// other ApplySet, has no other controller, and belongs to no other claim and no Graph of kro's. Metadata that names this instance without
 // proof makes no other object its owner.
 func (o Owner) IsUnowned(child *unstructured.Unstructured) bool {
 	labels := child.GetLabels()
@@ -31,7 +44,7 @@ func (o Owner) IsUnowned(child *unstructured.Unstructured) bool {
 		return false
 	}
 	ref := metav1.GetControllerOfNoCopy(child)
-	return ref == nil || ref.UID == o.UID
+	return (ref == nil || ref.UID == o.UID) && GraphManager(child) == ""
 }
 
 // IsClaimable reports whether a composite is marked as one that a claim may take over.
@@ -45,6 +58,9 @@ func IsClaimable(composite *unstructured.Unstructured, claim object.Key) bool {
 
 // DescribeOwner names the owner of an object by its metadata.
 func DescribeOwner(o *unstructured.Unstructured) string {
+	if by := GraphManager(o); by != "" {
+		return "a Graph of kro (field manager " + by + ")"
+	}
 	labels := o.GetLabels()
 	if name := instanceName(o); name != "" {
 		return object.Key{Kind: labels[v1alpha1.InstanceKindLabel], Namespace: labels[v1alpha1.InstanceNamespaceLabel], Name: name}.String()

@@ -38,6 +38,12 @@ const (
 	labellerManager = "kro.run/labeller"
 )
 
+// IsForeign reports whether a managed fields entry says something about the owner of an object: it is of a former
+// engine, or of a Graph of kro's.
+func IsForeign(manager, operation, subresource string) bool {
+	return strings.HasPrefix(manager, v1alpha1.GraphManagerPrefix) || IsFormer(manager, operation, subresource)
+}
+
 // IsFormer reports whether fields of a managed fields entry with this manager, operation and subresource are to be
 // transferred from a former engine.
 func IsFormer(manager, operation, subresource string) bool {

@@ -92,6 +92,13 @@ func endsAt(end time.Time, grace time.Duration) func(*unstructured.Unstructured)
 	}
 }
 
+// ofGraph has a Graph of kro's apply an object, too.
+func ofGraph(o *unstructured.Unstructured) {
+	o.SetManagedFields(append(o.GetManagedFields(), metav1.ManagedFieldsEntry{
+		Manager: "kro-graphengine.tmpl.0123456789ab", Operation: metav1.ManagedFieldsOperationApply, FieldsType: "FieldsV1", FieldsV1: &metav1.FieldsV1{Raw: []byte(`{"f:other":{}}`)},
+	}))
+}
+
 // lost takes the ownership of data.a away.
 func lost(o *unstructured.Unstructured) {
 	fields := fieldsOf(o.Object)

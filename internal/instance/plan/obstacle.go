@@ -42,7 +42,7 @@ func (o Obstacle) IsCleared(found *unstructured.Unstructured, synced bool, owner
 	case o.Refused != nil && ContentDigest(found) != o.Refused.LiveDigest:
 		return true
 	}
-	return synced && owner.Owns(found) && found.GetDeletionTimestamp() == nil
+	return synced && owner.Owns(found) && found.GetDeletionTimestamp() == nil && inventory.GraphManager(found) == ""
 }
 
 // IsNamespace reports whether the obstacle is a namespace.
@@ -90,7 +90,7 @@ func NameConflictProblem(h NameHolder, owner inventory.Owner, adopts bool) Probl
 func notOwned(h NameHolder, owner inventory.Owner, adopts bool) Problem {
 	how := "Delete it, or give one of the two another name"
 	described, hidden := inventory.DescribeOwnerIn(owner.Namespace, h.Unstructured)
-	if h.GetLabels()[v1alpha1.ApplySetPartOfLabel] == owner.ID() {
+	if h.GetLabels()[v1alpha1.ApplySetPartOfLabel] == owner.ID() && owner.IsUnowned(h.Unstructured) {
 		described = "no known owner: its labels name this instance, and nothing proves that the instance has created it"
 	}
 	switch {

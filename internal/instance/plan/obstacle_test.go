@@ -50,6 +50,7 @@ func TestObstacleIsCleared(t *testing.T) {
 		"A change of the object may have ended the conflict":                 {fields, changed, true, true},
 		"A change in a cache that has not synced may have ended it, too":     {fields, changed, false, true},
 		"An object with fields in conflict may be gone":                      {fields, nil, true, true},
+		"A name isn't free while a Graph of kro's applies the object":        {name, someone(ours, ofGraph), true, false},
 		"A missing namespace is an obstacle":                                 {namespace, nil, true, false},
 		"An existing namespace is none":                                      {namespace, someone(), true, true},
 		"A namespace that is being deleted is an obstacle":                   {namespace, someone(dying), true, false},
@@ -124,6 +125,13 @@ func TestNameConflictProblem(t *testing.T) {
 		},
 		"An object of another instance is not waited for": {
 			plan.NameHolder{Unstructured: someone(others), Instance: instance, Writers: "kubectl"}, object.GraphDialect, true, plan.NotOwned, "belongs to Vpc prod/other; it is not changed. Give one of the two another name",
+		},
+		"The object of a Graph of kro's is not adopted": {
+			plan.NameHolder{Unstructured: someone(ofGraph)}, object.GraphDialect, true, plan.NotOwned,
+			"already exists and belongs to a Graph of kro (field manager kro-graphengine.tmpl.0123456789ab); it is not changed. Give one of the two another name",
+		},
+		"A Graph of kro's owns an object with the labels of the instance, too": {
+			plan.NameHolder{Unstructured: someone(labelled, ofGraph)}, object.GraphDialect, true, plan.NotOwned, "belongs to a Graph of kro (field manager kro-",
 		},
 		"The message names the adopt policy": {
 			plan.NameHolder{Unstructured: someone()}, object.GraphDialect, false, plan.NotOwned, "To adopt it, set adopt: IfUnowned on the resource",

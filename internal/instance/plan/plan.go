@@ -152,6 +152,9 @@ func decide(node Node, preserved preservation, facts Facts, history History, own
 	if node.Observed != nil && node.Observed.GetDeletionTimestamp() != nil {
 		return deferred(node, TerminatingProblem(node.Observed))
 	}
+	if node.Observed != nil && inventory.GraphManager(node.Observed) != "" {
+		return deferred(node, notOwned(NameHolder{Unstructured: node.Observed}, owner, false))
+	}
 	step.Object = node.Object.DeepCopy()
 	place := node.place()
 	place.Preserved = preserved.applies(place, node.Observed)

@@ -52,6 +52,14 @@ func TestCompute(t *testing.T) {
 			nodes:  []plan.Node{has(wants("a", 0, "x"))},
 			want:   []string{"a: Keep"},
 		},
+		"An object that a Graph of kro's applies is not changed": {
+			reason: "the Graph owns it, even without a field in common",
+			nodes: []plan.Node{has(wants("a", 0, "x"), ofGraph, func(o *unstructured.Unstructured) {
+				o.SetAnnotations(map[string]string{v1alpha1.AppliedAnnotation: "another"})
+			})},
+			want: []string{"a: Wait NotOwned: ConfigMap prod/x already exists and belongs to a Graph of kro (field manager kro-graphengine.tmpl.0123456789ab); " +
+				"it is not changed. Give one of the two another name, or have a Graph of kro (field manager kro-graphengine.tmpl.0123456789ab) release it"},
+		},
 		"A changed desired state is an update": {
 			reason: "the digest on the object is that of the last apply",
 			nodes: []plan.Node{has(wants("a", 0, "x"), func(o *unstructured.Unstructured) {

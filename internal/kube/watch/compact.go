@@ -14,15 +14,15 @@ import (
 const lastApplied = "kubectl.kubernetes.io/last-applied-configuration"
 
 // compactor makes the small copies of objects that the stores hold. Of the managed fields
-// it keeps only what our own manager applied, or is to take over from former engines, and
+// it keeps only what our own manager applied, and what tells the owner of an object, and
 // shares these between siblings. It drops kubectl's last-applied annotation. Recurring
 // names are stored once, as are owner references, which siblings have in common.
 //
 // Copies share data with each other, so they are read-only. It is safe for concurrent use.
 type compactor struct {
 	manager string
-	// isFormerEntry says which entries of other managers are kept too; nil for none.
-	isFormerEntry func(manager, operation, subresource string) bool
+	// isForeignEntry says which entries of other managers are kept too; nil for none.
+	isForeignEntry func(manager, operation, subresource string) bool
 	// keepLastApplied keeps the last-applied annotation.
 	keepLastApplied bool
 
@@ -77,7 +77,7 @@ func (c *compactor) metadata(v any) any {
 	return out
 }
 
-// ownEntries returns the entries that our manager applied or is to take over, one copy for
+// ownEntries returns the entries that our manager applied or that tell the owner, one copy for
 // all objects with the same entries; nil if there are none. The times are left out, which
 // would make every entry unique.
 func (c *compactor) ownEntries(v any) any {
@@ -113,7 +113,7 @@ func (c *compactor) isKeptEntry(entry map[string]any) bool {
 	if c.manager != "" && e.Manager == c.manager && e.Operation == metav1.ManagedFieldsOperationApply {
 		return true
 	}
-	return c.isFormerEntry != nil && c.isFormerEntry(e.Manager, string(e.Operation), e.Subresource)
+	return c.isForeignEntry != nil && c.isForeignEntry(e.Manager, string(e.Operation), e.Subresource)
 }
 
 // There is one copy for all objects of the same owner.

@@ -36,9 +36,9 @@ type Config struct {
 	OwnerLabel   string
 
 	// FieldManager is the manager whose managed fields are kept. All other entries are dropped, except for the entries
-	// that IsFormerEntry selects, which this program takes over. IsFormerEntry may be nil.
-	FieldManager  string
-	IsFormerEntry func(manager, operation, subresource string) bool
+	// that IsForeignEntry selects, which tell the owner of an object. IsForeignEntry may be nil.
+	FieldManager   string
+	IsForeignEntry func(manager, operation, subresource string) bool
 
 	// KeepLastApplied are kinds. Their objects keep kubectl's last-applied annotation; objects of other kinds lose it.
 	KeepLastApplied []schema.GroupVersionKind

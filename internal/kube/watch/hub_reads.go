@@ -16,7 +16,7 @@ import (
 )
 
 // The objects that reads return are shared and read-only: DeepCopy one to change it. They are compact: they keep only
-// the managed fields of Config.FieldManager and the entries that Config.IsFormerEntry selects.
+// the managed fields of Config.FieldManager and the entries that Config.IsForeignEntry selects.
 //
 // The reads of a Hub are for objects that are watched already; those of a Lease (lease_reads.go) begin the watch.
 

@@ -109,7 +109,7 @@ func (h *Hub) kindOf(gvk schema.GroupVersionKind) *kind {
 			gvk:    gvk,
 			router: router{index: newIndex[*listener](h.env.OwnerLabel)},
 			compactor: &compactor{
-				manager: h.env.FieldManager, isFormerEntry: h.env.IsFormerEntry,
+				manager: h.env.FieldManager, isForeignEntry: h.env.IsForeignEntry,
 				keepLastApplied: slices.Contains(h.env.KeepLastApplied, gvk),
 			},
 		}

@@ -205,7 +205,7 @@ func (k *Cluster) watchConfig(client dynamic.Interface) watch.Config {
 		Wrote:             func(s watch.Subscriber, w watch.Write) { k.Engine.Wrote(s, w) },
 		ManagedLabel:      v1alpha1.ApplySetPartOfLabel,
 		FieldManager:      v1alpha1.ChildManager,
-		IsFormerEntry:     keepsEntry,
+		IsForeignEntry:    keepsEntry,
 		KeepLastApplied:   k.options.Annotated,
 		KeepIfDeletedWith: inventory.IsFinalizer,
 		PermissionKinds:   kinds,
@@ -215,10 +215,10 @@ func (k *Cluster) watchConfig(client dynamic.Interface) watch.Config {
 	}
 }
 
-// keepsEntry reports whether caches keep a managed fields entry of another manager than our own: to take it over from a
-// former engine, or to see what a contribution owns.
+// keepsEntry reports whether caches keep a managed fields entry of another manager than our own: to tell the owner of an
+// object, or to see what a contribution owns.
 func keepsEntry(manager, operation, subresource string) bool {
-	return managedfields.IsFormer(manager, operation, subresource) || plan.IsContributor(manager, operation)
+	return managedfields.IsForeign(manager, operation, subresource) || plan.IsContributor(manager, operation)
 }
 
 // withTimeout returns a configuration whose requests time out: discovery takes no context, and
