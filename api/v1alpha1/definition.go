@@ -10,7 +10,7 @@ import (
 //
 // +kubebuilder:object:root=true
 // +kubebuilder:subresource:status
-// +kubebuilder:metadata:annotations="espalier.dev/schema=2"
+// +kubebuilder:metadata:annotations="espalier.dev/schema=3"
 // +kubebuilder:resource:scope=Cluster,shortName=rgd
 // +kubebuilder:printcolumn:name="APIVERSION",type=string,JSONPath=`.spec.schema.apiVersion`
 // +kubebuilder:printcolumn:name="KIND",type=string,JSONPath=`.spec.schema.kind`
@@ -43,7 +43,7 @@ type ResourceGraphDefinitionList struct {
 //
 // +kubebuilder:object:root=true
 // +kubebuilder:subresource:status
-// +kubebuilder:metadata:annotations="espalier.dev/schema=2"
+// +kubebuilder:metadata:annotations="espalier.dev/schema=3"
 // +kubebuilder:resource:scope=Namespaced,shortName=rg
 // +kubebuilder:printcolumn:name="APIVERSION",type=string,JSONPath=`.spec.schema.apiVersion`
 // +kubebuilder:printcolumn:name="KIND",type=string,JSONPath=`.spec.schema.kind`

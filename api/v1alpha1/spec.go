@@ -375,6 +375,16 @@ type NodeOptions struct {
 	// +listType=set
 	DriftPaths []string `json:"driftPaths,omitempty"`
 
+	// ExternalFields are fields of the template that are applied until another manager sets
+	// them, and left to that manager from then on, also when an existing object is adopted.
+	// Each is a path such as spec.replicas, not through a list, with all fields below it.
+	//
+	// +optional
+	// +kubebuilder:validation:MaxItems=64
+	// +kubebuilder:validation:items:MaxLength=512
+	// +listType=set
+	ExternalFields []string `json:"externalFields,omitempty"`
+
 	// DeletionPolicy is what happens to the node's object when the instance is deleted, or
 	// when the object is no longer desired: Delete, the default; Orphan, or Orphaned, leaves
 	// it in place without the labels of the instance; Retain, an addition of Espalier's,

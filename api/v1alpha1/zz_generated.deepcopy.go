@@ -594,6 +594,11 @@ func (in *NodeOptions) DeepCopyInto(out *NodeOptions) {
 		*out = make([]string, len(*in))
 		copy(*out, *in)
 	}
+	if in.ExternalFields != nil {
+		in, out := &in.ExternalFields, &out.ExternalFields
+		*out = make([]string, len(*in))
+		copy(*out, *in)
+	}
 	if in.DeleteAfter != nil {
 		in, out := &in.DeleteAfter, &out.DeleteAfter
 		*out = make([]string, len(*in))

@@ -11,7 +11,7 @@ import (
 	"github.com/espalier-dev/espalier/internal/object"
 )
 
-// MaxDriftPaths bounds the drift paths of one node: each is compared with every changed
+// MaxDriftPaths bounds the drift paths of one node, and its external fields: each is compared with every changed
 // field.
 const MaxDriftPaths = 64
 
@@ -35,6 +35,7 @@ func checkPolicies(c *compilation) {
 			d.drift.Policy = policy
 		}
 		c.checkDriftPaths(d)
+		c.checkExternalFields(d)
 		c.checkRecreation(d)
 	}
 }
@@ -112,17 +113,61 @@ func (c *compilation) checkDriftPaths(d *draft) {
 		return
 	}
 	for i, text := range paths {
-		pattern, err := object.ParsePattern(text)
-		if err != nil {
-			c.problems.Addf(at.Index(i), "%v", err)
-			continue
+		if pattern, ok := c.appliedPath(d, text, at.Index(i)); ok {
+			d.drift.Paths = append(d.drift.Paths, pattern)
 		}
-		if problem := driftPathProblem(d, pattern, text); problem.Problem != "" {
-			problem.Path = at.Index(i)
-			c.problems.Add(problem)
-			continue
+	}
+}
+
+// appliedPath parses a path to fields that the template sets. It returns false if there is a problem.
+func (c *compilation) appliedPath(d *draft, text string, at object.Path) (object.Pattern, bool) {
+	pattern, err := object.ParsePattern(text)
+	if err != nil {
+		c.problems.Addf(at, "%v", err)
+		return pattern, false
+	}
+	if problem := driftPathProblem(d, pattern, text); problem.Problem != "" {
+		problem.Path = at
+		c.problems.Add(problem)
+		return pattern, false
+	}
+	return pattern, true
+}
+
+// checkExternalFields adds the external fields to those whose drift is ignored.
+func (c *compilation) checkExternalFields(d *draft) {
+	at := d.at.Field("externalFields")
+	fields := d.source.ExternalFields
+	switch {
+	case len(fields) == 0:
+		return
+	case d.Variable:
+		c.problems.Addf(at, noObjectProblem)
+		return
+	case d.External:
+		c.problems.Addf(at, "does not apply to externalRef: external objects are never written")
+		return
+	case d.source.DriftPolicy == v1alpha1.DriftWarn:
+		c.problems.Addf(at, "does not go with driftPolicy: Warn, which applies the fields again when the desired object changes")
+		return
+	case len(fields) > MaxDriftPaths:
+		c.problems.Addf(at, "has %d paths, over the limit of %d (MaxDriftPaths)", len(fields), MaxDriftPaths)
+		return
+	}
+	ignoresAll := d.drift.Policy == v1alpha1.DriftIgnore && len(d.source.DriftPaths) == 0
+	for i, text := range fields {
+		pattern, ok := c.appliedPath(d, text, at.Index(i))
+		switch {
+		case !ok:
+		case pattern.IsThroughList():
+			c.problems.Addf(at.Index(i), "leads through a list or to every key; an external field has a path of names only")
+		default:
+			d.drift.External = append(d.drift.External, pattern)
 		}
-		d.drift.Paths = append(d.drift.Paths, pattern)
+	}
+	d.drift.Policy = v1alpha1.DriftIgnore
+	if !ignoresAll {
+		d.drift.Paths = append(d.drift.Paths, d.drift.External...)
 	}
 }
 
@@ -176,6 +221,9 @@ func (n *Node) Policies() []string {
 	}
 	if n.drift.Policy != "" {
 		out = append(out, "driftPolicy: "+string(n.drift.Policy))
+	}
+	if len(n.drift.External) > 0 {
+		out = append(out, "externalFields")
 	}
 	return out
 }

@@ -148,6 +148,7 @@ func (r *Reconciler) apply(ctx context.Context, s *subject, step plan.Step) resu
 	if live.GetDeletionTimestamp() != nil {
 		return result{holder: live} // ours, of another node or an earlier one, and terminating
 	}
+	step.OmitFields = append(step.OmitFields, externalFields(live, step)...)
 	return r.update(ctx, s, step, live)
 }
 

@@ -2,6 +2,7 @@ package instance
 
 import (
 	"context"
+	"slices"
 	"strings"
 
 	"github.com/go-logr/logr"
@@ -9,6 +10,7 @@ import (
 
 	"github.com/espalier-dev/espalier/api/v1alpha1"
 	"github.com/espalier-dev/espalier/internal/instance/managedfields"
+	"github.com/espalier-dev/espalier/internal/instance/plan"
 	"github.com/espalier-dev/espalier/internal/instance/report"
 	"github.com/espalier-dev/espalier/internal/kube/ownership"
 	"github.com/espalier-dev/espalier/internal/object"
@@ -38,6 +40,16 @@ func managersOfFields(live, wanted *unstructured.Unstructured, fields []object.P
 	return joined(ownership.Managers(live, func(e ownership.Entry) bool {
 		return e.Manager != v1alpha1.ChildManager && ownership.OwnsAny(wanted.Object, fields, managedfields.Stored(live, e.Fields()))
 	}))
+}
+
+// externalFields lists the external fields of a step that another manager has set on an existing object.
+func externalFields(live *unstructured.Unstructured, step plan.Step) []object.Path {
+	if len(step.Drift.External) == 0 {
+		return nil
+	}
+	return slices.DeleteFunc(plan.LostFields(step.Object, live, v1alpha1.ChildManager), func(field object.Path) bool {
+		return !step.Drift.IsExternal(field) || managersOfFields(live, step.Object, []object.Path{field}) == unknownManager
+	})
 }
 
 // It names the managers other than ours that own something of what we want on an object.

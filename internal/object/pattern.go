@@ -126,6 +126,11 @@ func (p Pattern) Covers(field Path) bool {
 	return true
 }
 
+// IsThroughList reports whether the pattern selects items of a list, or every key of a map.
+func (p Pattern) IsThroughList() bool {
+	return slices.ContainsFunc(p.steps, func(s step) bool { return s.kind != named })
+}
+
 // Root is the name of the top-level field that the pattern begins with.
 func (p Pattern) Root() string {
 	if len(p.steps) == 0 {

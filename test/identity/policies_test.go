@@ -170,3 +170,34 @@ func TestPoliciesHoldForItemsOfCollections(t *testing.T) {
 		return suite.HasField("theirs", "data", "value")(o)
 	})
 }
+
+// TestExternalFieldsBelongToWhoeverSetsThem sets a field of an object before it is adopted, and of one that is created.
+func TestExternalFieldsBelongToWhoeverSetsThem(t *testing.T) {
+	s := suite.New(t)
+	s.Apply(t, strings.NewReplacer("data: {value:", "data: {more: \"${schema.spec.value}\", value:").Replace(boxWith("adopt: IfUnowned\n      externalFields: [data.value]")))
+	s.AwaitDefinitions(t, "box")
+	data := func(value, more string) suite.Check {
+		return suite.All(suite.HasField(value, "data", "value"), suite.HasField(more, "data", "more"))
+	}
+	instance := func(name, value string) string {
+		return strings.Replace(suite.BoxInstance, "name: x", "name: "+name, 1) + "spec: {value: " + value + "}\n"
+	}
+
+	t.Log("a new object has the field of the template until another manager changes it")
+	s.Apply(t, instance("new", "one"))
+	s.Await(t, suite.ConfigMap, s.NS, "new-content", data("one", "one"))
+	s.Apply(t, instance("new", "two"))
+	s.Await(t, suite.ConfigMap, s.NS, "new-content", data("two", "two"))
+	edit(t, s, "new-content", "meddler", "theirs")
+	s.Apply(t, instance("new", "three"))
+	s.Await(t, suite.ConfigMap, s.NS, "new-content", data("theirs", "three"))
+
+	t.Log("an adopted object keeps it")
+	s.Apply(t, "\napiVersion: v1\nkind: ConfigMap\nmetadata: {name: old-content, namespace: $NS}\ndata: {value: theirs}\n")
+	s.Apply(t, instance("old", "one"))
+	s.Await(t, suite.ConfigMap, s.NS, "old-content", data("theirs", "one"))
+	s.AwaitReady(t, s.Kind("Box"), s.NS, "old")
+	s.Apply(t, instance("old", "two"))
+	s.Await(t, suite.ConfigMap, s.NS, "old-content", data("theirs", "two"))
+	s.AwaitReady(t, s.Kind("Box"), s.NS, "old")
+}

@@ -20,7 +20,7 @@ const (
 //
 // +kubebuilder:object:root=true
 // +kubebuilder:subresource:status
-// +kubebuilder:metadata:annotations="espalier.dev/schema=2"
+// +kubebuilder:metadata:annotations="espalier.dev/schema=3"
 // +kubebuilder:resource:scope=Cluster,shortName=gr
 // +kubebuilder:selectablefield:JSONPath=`.spec.snapshot.name`
 // +kubebuilder:printcolumn:name="RGD",type=string,JSONPath=`.spec.snapshot.name`

@@ -33,6 +33,14 @@ type Drift struct {
 	Policy v1alpha1.DriftPolicy
 	// Paths are the fields that Policy applies to; none for all.
 	Paths []object.Pattern
+	// External are fields that Policy ignores, and that also belong to another manager which has set them before the
+	// object was adopted.
+	External []object.Pattern
+}
+
+// IsExternal reports whether a field is one of the external ones.
+func (d Drift) IsExternal(field object.Path) bool {
+	return slices.ContainsFunc(d.External, func(p object.Pattern) bool { return p.Covers(field) })
 }
 
 // split separates lost fields into those that are taken back and those that are left to their

@@ -32,13 +32,18 @@ func (n Node) asStored() Node {
 		out.Object["data"] = data
 	}
 	n.Object = out
-	n.Drift.Paths = slices.Clone(n.Drift.Paths)
-	for i, p := range n.Drift.Paths {
+	n.Drift.Paths, n.Drift.External = storedPaths(n.Drift.Paths), storedPaths(n.Drift.External)
+	return n
+}
+
+func storedPaths(paths []object.Pattern) []object.Pattern {
+	paths = slices.Clone(paths)
+	for i, p := range paths {
 		if p.Root() == "stringData" {
-			n.Drift.Paths[i] = p.WithRoot("data")
+			paths[i] = p.WithRoot("data")
 		}
 	}
-	return n
+	return paths
 }
 
 // ChangedData lists the keys of a Secret's data that have another value on the current object.

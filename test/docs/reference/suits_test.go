@@ -15,7 +15,7 @@ var samples = map[string]string{
 	"forEach": "forEach: [{zone: '${schema.spec.zones}'}]", "includeWhen": "includeWhen: ['${true}']", "readyWhen": `readyWhen: ["${READS}"]`,
 	"waitFor": "waitFor: {other: {fields: [metadata.uid]}}", "adopt": "adopt: IfUnowned", "conflicts": "conflicts: Refuse",
 	"onConflict": "onConflict: Recreate", "allowDataLoss": "onConflict: Recreate\nallowDataLoss: true",
-	"driftPolicy": "driftPolicy: Warn", "driftPaths": "driftPolicy: Warn\ndriftPaths: [data]", "deletionPolicy": "deletionPolicy: Retain", "deleteAfter": "deleteAfter: [other]",
+	"driftPolicy": "driftPolicy: Warn", "driftPaths": "driftPolicy: Warn\ndriftPaths: [data]", "externalFields": "externalFields: [data]", "deletionPolicy": "deletionPolicy: Retain", "deleteAfter": "deleteAfter: [other]",
 }
 
 // resources are those that the columns of the table are about.
