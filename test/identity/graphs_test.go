@@ -66,3 +66,44 @@ func TestAnObjectOfAGraphOfKroIsForeign(t *testing.T) {
 	s.Await(t, suite.ConfigMap, s.NS, "content", suite.HasField("two", "data", "text"))
 	s.AwaitReady(t, s.Kind("Adopting"), s.NS, "x")
 }
+
+const reporting = `
+apiVersion: kro.run/v1alpha1
+kind: ResourceGraphDefinition
+metadata: {name: $ID-reporting}
+spec:
+  schema:
+    apiVersion: v1alpha1
+    kind: Reporting
+    group: $GROUP
+    spec: {text: string}
+    status: {text: "${content.data.text}", former: "${content.data.?former}"}
+  resources:
+    - {id: content, template: {apiVersion: v1, kind: ConfigMap, metadata: {name: reported}, data: {text: "${schema.spec.text}"}}}
+`
+
+// TestTheStatusThatKroAppliedIsReplaced has an instance whose status kro has applied, with a field that the instance has no more.
+func TestTheStatusThatKroAppliedIsReplaced(t *testing.T) {
+	const manager, contributions = "kro-graphengine.patch.0123456789ab.ba9876543210", "internal.kro.run/patch-contributions"
+	s := suite.New(t)
+	s.Apply(t, reporting)
+	s.AwaitDefinitions(t, "reporting")
+	kind := s.Kind("Reporting")
+	s.Apply(t, "\napiVersion: $GROUP/v1alpha1\nkind: Reporting\nmetadata: {name: x, namespace: $NS, annotations: {kro.run/reconcile: suspended, "+contributions+": '[]'}}\nspec: {text: ours}\n")
+	applied := &unstructured.Unstructured{Object: map[string]any{
+		"metadata": map[string]any{"name": "x"}, "status": map[string]any{"text": "theirs", "former": "theirs"},
+	}}
+	applied.SetGroupVersionKind(kind)
+	if _, err := s.Resource(t, kind, s.NS).Apply(t.Context(), "x", applied, metav1.ApplyOptions{FieldManager: manager, Force: true}, "status"); err != nil {
+		t.Fatal(err)
+	}
+	s.Await(t, kind, s.NS, "x", suite.HasField("theirs", "status", "former"))
+
+	s.Patch(t, kind, s.NS, "x", `{"metadata":{"annotations":{"kro.run/reconcile":null}}}`)
+	s.AwaitReady(t, kind, s.NS, "x")
+	s.Await(t, kind, s.NS, "x", suite.All(suite.HasField("ours", "status", "text"), suite.HasField(nil, "status", "former"),
+		suite.HasField("[]", "metadata", "annotations", contributions)))
+	s.Delete(t, kind, s.NS, "x")
+	s.AwaitGone(t, kind, s.NS, "x")
+	s.AwaitGone(t, suite.ConfigMap, s.NS, "reported")
+}
