@@ -77,7 +77,9 @@ type draft struct {
 	name  string
 	frame *frame
 	patch *runtime.RawExtension // of a Graph
-	words *wording
+	// kindOf is the document whose apiVersion and kind are the value of this node; empty for others.
+	kindOf object.Path
+	words  *wording
 	// document is the template, or the external reference as a document.
 	document map[string]any
 	value    any
@@ -149,7 +151,7 @@ func UsedKinds(spec *v1alpha1.DefinitionSpec) []schema.GroupVersionKind {
 func uses(spec *v1alpha1.DefinitionSpec, host Graph) []schema.GroupVersionKind {
 	var out []schema.GroupVersionKind
 	for _, d := range drafts(spec, host) {
-		if !d.broken && !d.Variable && !slices.Contains(out, d.Kind) {
+		if !d.broken && !d.Variable && d.Kind != notComputedYet && !slices.Contains(out, d.Kind) {
 			out = append(out, d.Kind)
 		}
 	}
@@ -176,11 +178,16 @@ func resolveKinds(c *compilation) {
 			c.reportAbsentKind(d)
 		}
 		d.Namespaced, d.Nested, d.nameRule = d.kind.Namespaced, d.kind.ServedByDefinition, d.kind.NameRule
+		if d.kindFrom != "" {
+			d.kind.Schema = nil
+		}
 		if typed[d.Kind] == nil && d.kind.Schema != nil {
 			typed[d.Kind] = specschema.WithObjectMeta(d.kind.Schema)
 		}
-		d.typed = typed[d.Kind]
-		if !d.KindKnown && !missing[d.Kind] {
+		if d.kindFrom == "" {
+			d.typed = typed[d.Kind]
+		}
+		if !d.KindKnown && !missing[d.Kind] && d.Kind != notComputedYet {
 			missing[d.Kind] = true
 			c.graph.Missing = append(c.graph.Missing, d.Kind)
 		}

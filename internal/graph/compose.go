@@ -2,6 +2,7 @@ package graph
 
 import (
 	"maps"
+	"slices"
 
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/types"
@@ -151,7 +152,7 @@ func (c *composition) composeSingle(n *Node, out *plan.Node) {
 }
 
 func (c *composition) waitsBeforeRender(n *Node) []plan.Wait {
-	return distinctWaits(append(c.waitsForFields(n), c.waitsForDependencies(n, n.refs)...))
+	return distinctWaits(slices.Concat(c.waitsForFields(n), c.waitsForDependencies(n, n.refs), c.noteKind(n)))
 }
 
 // render evaluates the node's template with the given variables. It sets out.Object, or

@@ -126,6 +126,7 @@ func (c *compilation) decodeObject(d *draft, document map[string]any) {
 	at := d.documentPath()
 	d.document = document
 	d.Collection = len(d.source.ForEach) > 0
+	c.setComputedKind(d)
 	kind := c.staticKind(d, at)
 	metadata, isMap := document["metadata"].(map[string]any)
 	_, given := document["metadata"]
@@ -185,6 +186,7 @@ func (c *compilation) decodeReference(d *draft) {
 	if d.Collection && !c.decodeSelector(d, at.Field("metadata", "selector")) {
 		return
 	}
+	c.setComputedKind(d)
 	d.Kind = c.staticKind(d, at)
 }
 
@@ -201,6 +203,8 @@ func referenceDocument(ref *v1alpha1.ExternalRef) map[string]any {
 
 func (d *draft) documentPath() object.Path {
 	switch {
+	case d.kindOf != "":
+		return d.kindOf
 	case d.Patch:
 		return d.at.Field("patch")
 	case d.External:

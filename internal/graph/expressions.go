@@ -119,6 +119,9 @@ func compileNodes(c *compilation) {
 			continue
 		}
 		d.env = c.envOf(d)
+		if d.kindFrom != "" {
+			d.refs = append(d.refs, expr.Ref{Root: d.kindFrom})
+		}
 		c.compileForEach(d)
 		if !d.Variable { // variables are compiled already, for their types
 			c.compileDocument(d)

@@ -102,10 +102,27 @@ func (f *flattening) add(nodes []*v1alpha1.GraphNode, at object.Path, in *frame)
 			if n.Patch != nil {
 				in.patches = append(in.patches, n.ID)
 			}
+			if value := computedKind(n); value != nil {
+				node.kindFrom = kindNode(resource.ID)
+				f.addKind(n, value, node)
+			}
 		}
 		f.definition.Resources = append(f.definition.Resources, resource)
 		f.host.places = append(f.host.places, node)
 	}
+}
+
+// addKind adds the node with the kind of another.
+func (f *flattening) addKind(n *v1alpha1.GraphNode, value *runtime.RawExtension, of place) {
+	field := "template"
+	switch {
+	case n.Ref != nil:
+		field = graphWording.reference
+	case n.Patch != nil:
+		field = "patch"
+	}
+	f.definition.Resources = append(f.definition.Resources, &v1alpha1.Resource{ID: of.kindFrom, Value: *value})
+	f.host.places = append(f.host.places, place{name: of.name, at: of.at, frame: of.frame, kindOf: of.at.Field(field)})
 }
 
 func (f *flattening) addGraph(n *v1alpha1.GraphNode, at object.Path, in *frame) {

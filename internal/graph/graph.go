@@ -104,6 +104,7 @@ type Node struct {
 	OnDelete v1alpha1.DeletionPolicy
 
 	at       object.Path // the node's field in the definition
+	kindFrom string      // the node with its kind, if that is computed
 	nameRule object.NameRule
 	// subresource is what a patch is applied to; empty for the object itself.
 	subresource string
@@ -175,7 +176,7 @@ func (g *Graph) TopologicalOrder() []string {
 func (g *Graph) ChildKinds() []schema.GroupVersionKind {
 	var out []schema.GroupVersionKind
 	for _, n := range g.Nodes {
-		if n.hasOwnObjects() && !slices.Contains(out, n.Kind) {
+		if n.hasOwnObjects() && n.Kind != notComputedYet && !slices.Contains(out, n.Kind) {
 			out = append(out, n.Kind)
 		}
 	}

@@ -78,7 +78,7 @@ func checkNames(c *compilation) {
 			c.problems.Addf(p.at, "is null")
 			continue
 		}
-		d := &draft{Node: &Node{ID: r.ID, Index: i, at: p.at}, source: r, at: p.at, name: cmp.Or(p.name, r.ID), frame: p.frame, patch: p.patch, words: c.words}
+		d := &draft{Node: &Node{ID: r.ID, Index: i, at: p.at, kindFrom: p.kindFrom}, source: r, at: p.at, name: cmp.Or(p.name, r.ID), frame: p.frame, patch: p.patch, kindOf: p.kindOf, words: c.words}
 		c.drafts = append(c.drafts, d)
 		c.checkID(d, seen)
 	}

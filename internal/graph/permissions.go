@@ -101,7 +101,7 @@ func (n *needs) addNodes(all []*draft) {
 	watched := n.watchedNamespaces(all)
 	for _, d := range all {
 		switch {
-		case d.broken, d.Variable:
+		case d.broken, d.Variable, d.Kind == notComputedYet:
 		case d.Patch && d.subresource == "":
 			n.Instances = append(n.Instances, n.permissionsFor(contributionVerbs, d.Kind, n.namespacesOf(d), "", d.literalName())...)
 		case d.Patch:

@@ -20,6 +20,8 @@ type standalone struct {
 	waitForReadiness bool
 	// places are those of the resources of its definition, in their order.
 	places []place
+	// computed are kinds of nodes, by their ids, while the Graph is compiled.
+	computed map[string]schema.GroupVersionKind
 }
 
 // place is where a node of a Graph is.
@@ -29,6 +31,10 @@ type place struct {
 	frame *frame
 	// patch is the node's patch; nil for another node.
 	patch *runtime.RawExtension
+	// kindFrom is the id of the node with the kind, if that is computed, and kindOf the document that has the kind which this
+	// node is.
+	kindFrom string
+	kindOf   object.Path
 }
 
 // CompileGraph is Compile for the spec of a Graph.
@@ -41,9 +47,10 @@ func CompileGraph(spec *v1alpha1.GraphSpec, kinds Kinds, options ...Option) (*Gr
 	return compiled, nil
 }
 
-// UsedKindsOfGraph is UsedKinds for the spec of a Graph.
-func UsedKindsOfGraph(spec *v1alpha1.GraphSpec) []schema.GroupVersionKind {
+// UsedKindsOfGraph is UsedKinds for the spec of a Graph, of which some kinds are computed.
+func UsedKindsOfGraph(spec *v1alpha1.GraphSpec, computed map[string]schema.GroupVersionKind) []schema.GroupVersionKind {
 	definition, host, _ := asDefinition(spec)
+	host.computed = computed
 	return uses(definition, Graph{standalone: host})
 }
 

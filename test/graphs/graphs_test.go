@@ -248,3 +248,57 @@ func TestAGraphCreatesGraphs(t *testing.T) {
 	}
 	s.AwaitGone(t, graph.GraphKind, s.NS, "parent")
 }
+
+// TestKindsAreComputed from a CustomResourceDefinition that comes later: a selection of its objects, and an object for each
+// of them, without a touch of the Graph. When another kind is computed, the objects of the former one go.
+func TestKindsAreComputed(t *testing.T) {
+	s := suite.New(t)
+	builder(t, s)
+	s.Apply(t, `
+apiVersion: rbac.authorization.k8s.io/v1
+kind: ClusterRoleBinding
+metadata: {name: $ID-builder}
+roleRef: {apiGroup: rbac.authorization.k8s.io, kind: ClusterRole, name: view}
+subjects: [{kind: ServiceAccount, name: builder, namespace: $NS}]
+---
+apiVersion: rbac.authorization.k8s.io/v1
+kind: ClusterRole
+metadata: {name: $ID-widgets}
+rules:
+- {apiGroups: [$GROUP], resources: ["*"], verbs: ["*"]}
+- {apiGroups: [apiextensions.k8s.io], resources: [customresourcedefinitions], verbs: [get, list, watch]}
+---
+apiVersion: rbac.authorization.k8s.io/v1
+kind: ClusterRoleBinding
+metadata: {name: $ID-widgets}
+roleRef: {apiGroup: rbac.authorization.k8s.io, kind: ClusterRole, name: $ID-widgets}
+subjects: [{kind: ServiceAccount, name: builder, namespace: $NS}]
+`)
+	nodes := `
+  - {id: of, ref: {apiVersion: v1, kind: ConfigMap, metadata: {name: of}}}
+  - {id: crd, ref: {apiVersion: apiextensions.k8s.io/v1, kind: CustomResourceDefinition, metadata: {name: widgets.$GROUP}}}
+  - id: widgets
+    ref: {apiVersion: "${crd.spec.group}/${crd.spec.versions[0].name}", kind: "${crd.spec.names.kind}", metadata: {namespace: $NS, selector: {}}}
+  - {id: names, template: {apiVersion: v1, kind: ConfigMap, metadata: {name: names}, data: {all: "${widgets.map(w, w.metadata.name).join(',')}"}}}
+  - {id: one, template: {apiVersion: v1, kind: "${of.data.kind}", metadata: {name: computed}}}`
+	s.Apply(t, "{apiVersion: v1, kind: ConfigMap, metadata: {name: of, namespace: $NS}, data: {kind: ConfigMap}}")
+	s.Apply(t, graphOf("dynamic", nodes))
+	s.Await(t, graph.GraphKind, s.NS, "dynamic", suite.All(condition("Accepted", "True", "Compiled"), condition("ResourcesConverged", "False", "")))
+	s.Await(t, configMap, s.NS, "computed", suite.IsPresent)
+
+	s.Apply(t, suite.CRDText("$GROUP", "v1", "Widget", "{type: object}"))
+	s.Await(t, configMap, s.NS, "names", suite.HasField("", "data", "all"))
+	s.Apply(t, "{apiVersion: $GROUP/v1, kind: Widget, metadata: {name: w, namespace: $NS}}")
+	s.Await(t, configMap, s.NS, "names", suite.HasField("w", "data", "all"))
+	s.Await(t, graph.GraphKind, s.NS, "dynamic", condition("Ready", "True", ""))
+
+	s.Patch(t, configMap, s.NS, "of", `{"data": {"kind": "Secret"}}`)
+	s.Await(t, corev1.SchemeGroupVersion.WithKind("Secret"), s.NS, "computed", suite.IsPresent)
+	s.AwaitGone(t, configMap, s.NS, "computed")
+	s.Patch(t, configMap, s.NS, "of", `{"data": {"kind": "no kind"}}`)
+	s.Await(t, graph.GraphKind, s.NS, "dynamic", condition("ResourcesConverged", "False", "ApplyFailed", "one"))
+	s.Delete(t, graph.GraphKind, s.NS, "dynamic")
+	s.AwaitGone(t, configMap, s.NS, "names")
+	s.AwaitGone(t, corev1.SchemeGroupVersion.WithKind("Secret"), s.NS, "computed")
+	s.AwaitGone(t, graph.GraphKind, s.NS, "dynamic")
+}

@@ -228,7 +228,7 @@ func (c *Checked) definitionAt(p place) *definition {
 		return &definition{Partial: graph.CompilePartially(spec, c.kindsUsed(graph.UsedKinds(spec))), document: p.document}
 	case gvk == graph.GraphKind:
 		spec, _ := graph.ReadGraph(raw)
-		return &definition{Partial: graph.CompileGraphPartially(spec, c.kindsUsed(graph.UsedKindsOfGraph(spec))), document: p.document}
+		return &definition{Partial: graph.CompileGraphPartially(spec, c.kindsUsed(graph.UsedKindsOfGraph(spec, nil))), document: p.document}
 	}
 	return nil
 }

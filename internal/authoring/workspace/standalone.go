@@ -16,7 +16,7 @@ func (w *Workspace) compileStandalone() {
 			continue // the schema says so
 		}
 		spec, problems := graph.ReadGraph(raw)
-		uses := graph.UsedKindsOfGraph(spec)
+		uses := graph.UsedKindsOfGraph(spec, nil)
 		kinds := w.lookUp(uses)
 		g, found := graph.CompileGraph(spec, kinds, graph.WithSecretOutputs(w.options.SecretOutputs))
 		problems.Add(found...)

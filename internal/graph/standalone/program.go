@@ -2,6 +2,7 @@ package standalone
 
 import (
 	"context"
+	"maps"
 
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime/schema"
@@ -16,12 +17,14 @@ import (
 	"github.com/espalier-dev/espalier/internal/object"
 )
 
-// program is what a Graph was last compiled to. Graphs.mu guards account, kinds and composer; only reconciles of the Graph
+// program is what a Graph was last compiled to. Graphs.mu guards account, kinds, computed and composer; only reconciles of the Graph
 // access the rest.
 type program struct {
 	account *account
 	// kinds are the kinds that the nodes name.
-	kinds    []schema.GroupVersionKind
+	kinds []schema.GroupVersionKind
+	// computed are the kinds of nodes that have been computed, by the nodes' ids.
+	computed map[string]schema.GroupVersionKind
 	composer instance.Composer
 
 	// input identifies what was compiled, and good is the last graph without problems.
@@ -33,16 +36,17 @@ type program struct {
 func (g *Graphs) compile(ctx context.Context, key object.Key, p *program, o *unstructured.Unstructured, user string) error {
 	fields, _, _ := unstructured.NestedMap(o.Object, "spec")
 	spec, problems := graph.ReadGraph(fields)
-	uses := graph.UsedKindsOfGraph(spec)
+	computed := g.computedKinds(p)
+	uses := graph.UsedKindsOfGraph(spec, computed)
 	kinds, err := definition.LookUpKinds(ctx, g.Kinds, uses)
 	if err != nil {
 		return err
 	}
-	input := definition.InputOf([]any{spec, user}, uses, kinds)
+	input := definition.InputOf([]any{spec, user, computed}, uses, kinds)
 	if input == p.input {
 		return nil
 	}
-	compiled, found := graph.CompileGraph(spec, kinds, graph.WithSecretOutputs(g.SecretOutputs))
+	compiled, found := graph.CompileGraph(spec, kinds, graph.WithSecretOutputs(g.SecretOutputs), graph.WithComputedKinds(computed))
 	problems.Add(found...)
 	if user == g.Cluster.Username(ctx) {
 		problems.Addf("spec.serviceAccountName", "the controllers have this account; name another one, with the permissions that the nodes need")
@@ -50,14 +54,14 @@ func (g *Graphs) compile(ctx context.Context, key object.Key, p *program, o *uns
 	if len(problems) == 0 {
 		p.good = compiled
 	}
-	next := composerOf(p.good, user)
+	next := composerOf(p.good, user, func(kinds map[string]schema.GroupVersionKind) { g.noteKinds(key, p, kinds) })
 	if len(problems) > 0 {
 		next = instance.Frozen{Composer: next, Problem: plan.Problem{Reason: plan.InvalidGraph, Message: message(problems)}}
 	}
 	g.mu.Lock()
 	p.input, p.kinds, p.composer = input, uses, next
 	g.mu.Unlock()
-	if again, err := definition.LookUpKinds(ctx, g.Kinds, uses); err != nil || definition.InputOf([]any{spec, user}, uses, again) != input {
+	if again, err := definition.LookUpKinds(ctx, g.Kinds, uses); err != nil || definition.InputOf([]any{spec, user, computed}, uses, again) != input {
 		g.Enqueue(key) // a kind changed before its use by this Graph was known
 	}
 	return nil
@@ -73,17 +77,40 @@ func message(problems diag.List) string {
 // noNodes composes a Graph that has never been valid.
 var noNodes = definition.ComposerOf(&graph.Graph{Kind: graph.GraphKind, Namespaced: true}, inventory.Overrides{})
 
-func composerOf(compiled *graph.Graph, user string) instance.Composer {
+func composerOf(compiled *graph.Graph, user string, note func(map[string]schema.GroupVersionKind)) instance.Composer {
 	if compiled == nil {
-		return composer{noNodes, user}
+		return composer{noNodes, user, note}
 	}
-	return composer{definition.ComposerOf(compiled, inventory.Overrides{}), user}
+	return composer{definition.ComposerOf(compiled, inventory.Overrides{}), user, note}
+}
+
+func (g *Graphs) computedKinds(p *program) map[string]schema.GroupVersionKind {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	return p.computed
+}
+
+// noteKinds has a Graph compiled again if kinds of its nodes are computed that it has not been compiled with. A kind that
+// cannot be computed any more stays.
+func (g *Graphs) noteKinds(key object.Key, p *program, kinds map[string]schema.GroupVersionKind) {
+	next := map[string]schema.GroupVersionKind{}
+	g.mu.Lock()
+	maps.Copy(next, p.computed)
+	maps.Copy(next, kinds)
+	changed := !maps.Equal(next, p.computed)
+	p.computed = next
+	g.mu.Unlock()
+	if changed {
+		g.Enqueue(key)
+	}
 }
 
 // composer composes one Graph, and its status.
 type composer struct {
 	instance.Composer
 	user string
+	// note is told the kinds of nodes that are computed.
+	note func(map[string]schema.GroupVersionKind)
 }
 
 // Names of fields of a status.
@@ -100,6 +127,9 @@ func (c composer) Compose(ctx context.Context, facts plan.Facts) (plan.Desired, 
 	desired, err := c.Composer.Compose(ctx, facts)
 	if err != nil {
 		return desired, err
+	}
+	if len(desired.Kinds) > 0 {
+		c.note(desired.Kinds)
 	}
 	managed := []any{}
 	for _, n := range desired.Nodes {

@@ -42,6 +42,8 @@ type Desired struct {
 	Ready *bool
 	// Results are recorded as events.
 	Results []Result
+	// Kinds are the kinds that nodes have whose kinds are computed, as far as they are known, by the nodes' ids.
+	Kinds map[string]schema.GroupVersionKind
 	// Exceeded lists the limits of Facts that composing has exceeded. Problem says which, and nothing is changed: no
 	// node of the instance is composed without the rest.
 	Exceeded []Limit
