@@ -118,12 +118,14 @@ func compileNodes(c *compilation) {
 		if d.broken {
 			continue
 		}
-		d.env = c.envOf(d)
+		if !d.Variable { // variables are compiled already, for their types
+			d.env = c.envOf(d)
+			c.compileForEach(d)
+		}
 		if d.kindFrom != "" {
 			d.refs = append(d.refs, expr.Ref{Root: d.kindFrom})
 		}
-		c.compileForEach(d)
-		if !d.Variable { // variables are compiled already, for their types
+		if !d.Variable {
 			c.compileDocument(d)
 		}
 		d.includeWhen = c.compileBooleans(d.env, d, "includeWhen", d.source.IncludeWhen)
@@ -189,7 +191,7 @@ func (c *compilation) compileBooleans(env *expr.Env, d *draft, field string, sou
 func (c *compilation) compileReadyWhen(d *draft) {
 	env := c.envOf(d)
 	if d.Collection && len(d.source.ReadyWhen) > 0 {
-		with, err := env.With(expr.Declaration{Name: eachVariable, Schema: d.objectSchema(), Hidden: inventory.IsReserved})
+		with, err := env.With(d.itemDeclaration())
 		if err != nil {
 			c.problems.Addf(d.at.Field("readyWhen"), "%v", err)
 			return
@@ -207,6 +209,14 @@ func (c *compilation) compileReadyWhen(d *draft) {
 }
 
 const eachVariable = "each"
+
+// itemDeclaration declares the item of a collection that readyWhen reads.
+func (d *draft) itemDeclaration() expr.Declaration {
+	if d.Variable {
+		return expr.Declaration{Name: eachVariable, Value: d.template}
+	}
+	return expr.Declaration{Name: eachVariable, Schema: d.objectSchema(), Hidden: inventory.IsReserved}
+}
 
 func (n *Node) readyWhenVariable() string {
 	if n.Collection {

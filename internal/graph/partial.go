@@ -96,7 +96,7 @@ func (c *compilation) envOfField(d *draft, field []any) *expr.Env {
 	env := c.envOf(d)
 	switch {
 	case field[0] == "readyWhen" && d.Collection:
-		if with, err := env.With(expr.Declaration{Name: eachVariable, Schema: d.objectSchema()}); err == nil {
+		if with, err := env.With(d.itemDeclaration()); err == nil {
 			return with
 		}
 	case field[0] == "readyWhen":

@@ -30,6 +30,10 @@ func (c *compilation) decodeVariable(d *draft) {
 		d.broken = true
 		return
 	}
+	if c.graph.standalone != nil {
+		d.Collection = len(d.source.ForEach) > 0
+		return
+	}
 	if len(d.source.ForEach) > 0 {
 		c.problems.Addf(d.at.Field("forEach"), "requires a template; a variable that is a list is one expression, such as ${schema.spec.zones.map(z, z + '-a')}")
 	}
@@ -49,7 +53,7 @@ func declareVariables(c *compilation) {
 	isVariable := func(name string) bool { d := c.draftByID(name); return d != nil && d.Variable }
 	for _, d := range c.drafts {
 		if d.Variable && c.declarable(d) {
-			left[d.ID] = c.envOf(d).ReferencedNames(d.value, isVariable)
+			left[d.ID] = c.envOf(d).ReferencedNames([]any{d.value, d.lists()}, isVariable)
 		}
 	}
 	for len(left) > 0 {
@@ -67,6 +71,17 @@ func declareVariables(c *compilation) {
 			c.declareVariableDrafts(layer)
 		}
 	}
+}
+
+// lists are the lists of the iterators.
+func (d *draft) lists() []any {
+	var out []any
+	for _, entry := range d.source.ForEach {
+		for _, list := range entry {
+			out = append(out, list)
+		}
+	}
+	return out
 }
 
 // nextVariables lists, sorted, the variables that read no other one in left.
@@ -93,7 +108,9 @@ func (c *compilation) compileVariable(d *draft) {
 	if d.broken {
 		return
 	}
-	template, problems := c.envOf(d).Template(d.value, nil, d.documentPath())
+	d.env = c.envOf(d)
+	c.compileForEach(d)
+	template, problems := d.env.Template(d.value, nil, d.documentPath())
 	c.problems.Add(problems...)
 	if template == nil {
 		return
@@ -111,7 +128,7 @@ func (c *compilation) declareVariableDrafts(variables []*draft) {
 	}
 	declarations := make([]expr.Declaration, len(variables))
 	for i, d := range variables {
-		declarations[i] = expr.Declaration{Name: d.ID, Value: d.template}
+		declarations[i] = expr.Declaration{Name: d.ID, Value: d.template, List: d.Collection}
 	}
 	env, err := c.env.With(declarations...)
 	if err != nil {
@@ -135,8 +152,21 @@ func (c *composition) composeVariable(n *Node, out *plan.Node) {
 		return
 	}
 	unready := c.waitsForDependencies(n, n.refs)
-	render := func(vars map[string]any) (any, error) { return n.template.RenderWithin(c.budget, vars) }
-	value, used, err := n.template.RenderWithLimit(c.budget, c.vars, c.variableBudget)
+	var turns [][]any
+	if n.forEach != nil {
+		if out.Waits = distinctWaits(unready); len(unready) == 0 {
+			turns, out.Waits = c.turnsOf(n, out)
+		}
+		if len(out.Waits) > 0 || out.SkipMessage != "" {
+			c.addWaitDetails(out.Waits)
+			return
+		}
+	}
+	render := func(vars map[string]any) (any, error) {
+		value, _, err := n.renderValue(c.budget, vars, turns, MaxVariables)
+		return value, err
+	}
+	value, used, err := n.renderValue(c.budget, c.vars, turns, c.variableBudget)
 	var large *expr.TooLarge
 	var needs *expr.NeedsSkipped
 	switch {
@@ -159,9 +189,64 @@ func (c *composition) composeVariable(n *Node, out *plan.Node) {
 		out.Waits = distinctWaits(unready)
 		c.variableBudget -= used
 		c.vars[n.ID] = value
+		out.Waits = append(out.Waits, c.waitsForReadyWhen(n, value)...)
 	}
 	c.addWaitDetails(out.Waits)
 	out.Ready = len(out.Waits) == 0
+}
+
+// turnsOf are the values of the iterators for each item of a variable with forEach.
+func (c *composition) turnsOf(n *Node, out *plan.Node) (included [][]any, waits []plan.Wait) {
+	turns, waits, refused := c.iteratorValues(n, out)
+	if refused.Reason != "" {
+		waits = []plan.Wait{noValueWait(n, refused.Message)}
+	}
+	vars := maps.Clone(c.vars)
+	for _, values := range turns {
+		n.forEach.bindIterators(vars, values)
+		it := item{}
+		if c.isIncluded(n, &it, vars) {
+			included = append(included, values)
+		}
+		waits = append(waits, it.waits...)
+	}
+	return included, distinctWaits(waits)
+}
+
+// renderValue renders the value of a variable, or the list of its values for the turns of forEach. It returns the size.
+func (n *Node) renderValue(budget *expr.Budget, vars map[string]any, turns [][]any, limit int) (value any, used int, err error) {
+	if n.forEach == nil {
+		return n.template.RenderWithLimit(budget, vars, limit)
+	}
+	list, vars := make([]any, 0, len(turns)), maps.Clone(vars)
+	for _, values := range turns {
+		n.forEach.bindIterators(vars, values)
+		item, size, err := n.template.RenderWithLimit(budget, vars, limit-used)
+		if err != nil {
+			return nil, used, err
+		}
+		if used += size; item != expr.Absent {
+			list = append(list, item)
+		}
+	}
+	return list, used, nil
+}
+
+// waitsForReadyWhen are the conditions of a Graph's variable that its value, or an item of its list, does not fulfil. Other
+// nodes read the value nevertheless.
+func (c *composition) waitsForReadyWhen(n *Node, value any) (waits []plan.Wait) {
+	items, isList := value.([]any)
+	if !isList || n.forEach == nil {
+		items = []any{value}
+	}
+	for _, item := range items {
+		for _, p := range n.readyWhen {
+			if why := conditionProblem(c.budget, p, map[string]any{n.readyWhenVariable(): item}, n.readsSecret); why != "" {
+				return []plan.Wait{{Node: n.ID, Reason: plan.WaitingForReadiness, On: "readyWhen", Detail: why}}
+			}
+		}
+	}
+	return nil
 }
 
 func noValueWait(n *Node, why string) plan.Wait {

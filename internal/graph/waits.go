@@ -23,7 +23,12 @@ func (g *Graph) waitsForError(n *Node, err error) []plan.Wait {
 	if g.mayReadSecret(n.refs) {
 		detail = redactedText(err)
 	}
-	return []plan.Wait{{Node: n.ID, Reason: plan.EvaluationFailed, On: plan.UnnamedValue, Detail: detail}}
+	reason, on := plan.EvaluationFailed, plan.UnnamedValue
+	var failure *expr.Failure
+	if g.standalone != nil && errors.As(err, &failure) && failure.IsMissing() {
+		reason, on = plan.WaitingForField, "value" // authors of Graphs wait so, such as by the first item of a filtered list
+	}
+	return []plan.Wait{{Node: n.ID, Reason: reason, On: on, Detail: detail}}
 }
 
 // shown are missing paths as messages may name them: where keys or indices may be computed from a

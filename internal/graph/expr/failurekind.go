@@ -2,6 +2,8 @@ package expr
 
 import (
 	"errors"
+	"slices"
+	"strings"
 
 	"github.com/google/cel-go/common/ast"
 	"github.com/google/cel-go/common/operators"
@@ -93,4 +95,12 @@ func (f *Failure) function() string {
 		}
 	}))
 	return name
+}
+
+// missingTexts begin CEL's errors about what does not exist.
+var missingTexts = []string{"no such key", "no such attribute", "no such field", "index out of bounds"}
+
+// IsMissing reports whether the failure is that an item or a field does not exist, which other data may change.
+func (f *Failure) IsMissing() bool {
+	return slices.ContainsFunc(missingTexts, func(text string) bool { return strings.HasPrefix(f.Reason.Error(), text) })
 }
