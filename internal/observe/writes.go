@@ -16,12 +16,17 @@ import (
 	"github.com/espalier-dev/espalier/internal/object"
 )
 
-// Compile compiles a definition without the schemas of kinds; nil if that fails, or if the definition is nil.
+// Compile compiles a definition or a Graph without the schemas of kinds; nil if that fails, or if it is nil.
 func Compile(definition *unstructured.Unstructured) *graph.Graph {
 	if definition == nil {
 		return nil
 	}
 	raw, _, _ := unstructured.NestedMap(definition.Object, "spec")
+	if definition.GroupVersionKind() == graph.GraphKind {
+		spec, _ := graph.ReadGraph(raw)
+		compiled, _ := graph.CompileGraph(spec, graph.Kinds{}, graph.WithSecretOutputs(graph.WarnOfSecretOutputs))
+		return compiled
+	}
 	spec, _ := graph.Read(raw)
 	compiled, _ := graph.Compile(spec, graph.Kinds{}, graph.WithSecretOutputs(graph.WarnOfSecretOutputs))
 	return compiled

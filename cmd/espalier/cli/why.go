@@ -12,9 +12,12 @@ import (
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/types"
 
+	"github.com/espalier-dev/espalier/api/v1alpha1"
 	"github.com/espalier-dev/espalier/cmd/espalier/cli/follow"
 	"github.com/espalier-dev/espalier/internal/authoring/workspace"
+	"github.com/espalier-dev/espalier/internal/graph"
 	"github.com/espalier-dev/espalier/internal/instance/inventory"
 	"github.com/espalier-dev/espalier/internal/object"
 	"github.com/espalier-dev/espalier/internal/observe"
@@ -206,18 +209,25 @@ func definitionOf(state observe.ClusterState, files []*workspace.File) (definiti
 		return nil, nil
 	}
 	name, ok := observe.DefinitionOf(state.Root)
-	if !ok {
+	isGraph := state.Root.GroupVersionKind() == graph.GraphKind
+	if isGraph { // it is its own definition
+		name = types.NamespacedName{Namespace: state.Root.GetNamespace(), Name: state.Root.GetName()}
+	}
+	if !ok && !isGraph {
 		return nil, nil
 	}
 	for _, f := range files {
 		for _, d := range f.Documents() {
-			if d.Object.GetName() == name.Name && strings.HasPrefix(d.Object.GetAPIVersion(), "kro.run/") {
+			if d.Object.GetName() == name.Name && isGraph == (d.Object.GetKind() == v1alpha1.GraphKind) && strings.HasPrefix(d.Object.GetAPIVersion(), "kro.run/") {
 				return d.Object, func(p object.Path) string {
 					at := d.Range(p).Start
 					return fmt.Sprintf("%s:%d:%d", f.Name, at.Line, at.Column)
 				}
 			}
 		}
+	}
+	if isGraph {
+		return state.Root, func(object.Path) string { return "" }
 	}
 	return state.Definitions[name], func(object.Path) string { return "" }
 }

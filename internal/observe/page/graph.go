@@ -221,6 +221,9 @@ func (b *builder) definitionOf(instance *unstructured.Unstructured) *graph.Graph
 		return nil
 	}
 	name, ok := observe.DefinitionOf(instance)
+	if instance.GroupVersionKind() == graph.GraphKind {
+		return observe.Compile(instance)
+	}
 	if !ok {
 		return nil
 	}
