@@ -53,7 +53,7 @@ func declareVariables(c *compilation) {
 	isVariable := func(name string) bool { d := c.draftByID(name); return d != nil && d.Variable }
 	for _, d := range c.drafts {
 		if d.Variable && c.declarable(d) {
-			left[d.ID] = c.envOf(d).ReferencedNames([]any{d.value, d.lists()}, isVariable)
+			left[d.ID] = c.envOf(d).ReferencedNames([]any{d.value, d.listsAndConditions()}, isVariable)
 		}
 	}
 	for len(left) > 0 {
@@ -73,13 +73,16 @@ func declareVariables(c *compilation) {
 	}
 }
 
-// lists are the lists of the iterators.
-func (d *draft) lists() []any {
+// listsAndConditions are the lists of the iterators, and includeWhen.
+func (d *draft) listsAndConditions() []any {
 	var out []any
 	for _, entry := range d.source.ForEach {
 		for _, list := range entry {
 			out = append(out, list)
 		}
+	}
+	for _, condition := range d.source.IncludeWhen {
+		out = append(out, condition)
 	}
 	return out
 }

@@ -42,3 +42,19 @@ spec:
 		t.Errorf("the order of application (-want +got):\n%s", diff)
 	}
 }
+
+// A condition may read a variable that is compiled after those without a condition, and that the value does not read.
+func TestAConditionOfAVariableReadsVariables(t *testing.T) {
+	d := definition(t, `
+spec:
+  schema: {kind: Through, apiVersion: v1}
+  resources:
+    - {id: greeting, value: hello, includeWhen: ["${wanted.greeting}"]}
+    - {id: wanted, value: {greeting: "${enabled}"}}
+    - {id: enabled, value: true}
+    - {id: low, template: {apiVersion: v1, kind: ConfigMap, metadata: {name: low}, data: {greeting: "${greeting}"}}}
+`)
+	if _, problems := graph.Compile(&d.Spec, commonKinds(t, "")); problems != nil {
+		t.Error(problems.Err())
+	}
+}
