@@ -58,7 +58,7 @@ func (r *Reconciler) contributions(s *subject) []v1alpha1.Contribution {
 }
 
 // contribute applies the fields of a step to an external object. It takes fields of the status over, and other fields only
-// from a node that the instance does not have any more.
+// from a node that does not contribute to the object any more.
 func (r *Reconciler) contribute(ctx context.Context, s *subject, now round, step plan.Step) result {
 	answer, err := r.applyContribution(ctx, s, step, step.Contribution.Subresource == plan.StatusSubresource)
 	if fields, contested := kube.FieldConflicts(err); contested {
@@ -70,7 +70,7 @@ func (r *Reconciler) contribute(ctx context.Context, s *subject, now round, step
 			return e.Manager != step.Contribution.Manager && e.Subresource == "" &&
 				ownership.Differs(step.Object.Object, live.Object, managedfields.Stored(live, e.Fields()))
 		})
-		others := slices.ContainsFunc(managers, func(m string) bool { return !plan.MayTakeOver(m, now.desired.Nodes, s.owner) })
+		others := slices.ContainsFunc(managers, func(m string) bool { return !step.Contribution.MayTakeOver(m, now.desired.Nodes, s.owner) })
 		if len(managers) == 0 || others {
 			return result{contributed: plan.RefusedContribution(step, shownFields(step, fields), joined(managers))}
 		}

@@ -250,6 +250,20 @@ func TestAFieldOfANodeThatIsGoneIsTakenOver(t *testing.T) {
 	}
 }
 
+// The former node releases its fields once all nodes are applied, so the new one must not wait for that.
+func TestAFieldOfANodeThatHasMovedIsTakenOver(t *testing.T) {
+	f := contributing(t, "a", "b")
+	f.patches(patch{"p", "a", "mine", "v"})
+	f.reconcile()
+	f.patches(patch{"p", "b", "mine", "v"}, patch{"q", "a", "mine", "w"})
+	f.reconcile()
+	f.wantData("a", "map[mine:w theirs:x] <nil>")
+	f.wantData("b", "map[mine:v theirs:x] <nil>")
+	if managers := ownership.Owners(f.objects[keyOf("a")], ownership.Path("data", "mine")); len(managers) != 1 {
+		t.Errorf("the field is owned by %v", managers)
+	}
+}
+
 func TestContributionsAreReleased(t *testing.T) {
 	both := []patch{{"p", "a", "mine", "v"}, {"p", "b", "status", "v"}}
 	for name, tc := range map[string]struct {

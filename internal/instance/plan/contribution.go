@@ -221,11 +221,16 @@ func (p Plan) Unwanted(recorded []v1alpha1.Contribution) (out []v1alpha1.Contrib
 }
 
 // MayTakeOver reports whether a contribution takes a field over from a manager: one of a node that the instance does not
-// have any more.
-func MayTakeOver(manager string, nodes []Node, owner inventory.Owner) bool {
+// have any more, or that contributes to something else now. One that can't be rendered may still contribute to the object.
+func (c *Contribution) MayTakeOver(manager string, nodes []Node, owner inventory.Owner) bool {
 	return MayRelease(manager, owner) && !slices.ContainsFunc(nodes, func(n Node) bool {
-		return n.SkipMessage == "" && contributor(owner.UID, n.origin()) == manager
+		return n.SkipMessage == "" && contributor(owner.UID, n.origin()) == manager && !n.contributesElsewhere(c)
 	})
+}
+
+func (n Node) contributesElsewhere(than *Contribution) bool {
+	return n.Object != nil && n.Contribution != nil &&
+		(object.KeyOf(n.Object) != object.KeyOf(than.Object) || n.Contribution.Subresource != than.Subresource)
 }
 
 // MayRelease reports whether the fields of a manager are contributions of the instance: a record could name another one.

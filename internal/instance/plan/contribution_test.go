@@ -191,11 +191,15 @@ func TestUnwantedContributions(t *testing.T) {
 }
 
 func TestFieldsAreTakenOverFromFormerNodesOnly(t *testing.T) {
-	nodes := []plan.Node{contributes("p", "x", ""), {ID: "skipped", SkipMessage: "includeWhen is false"}}
+	nodes := []plan.Node{
+		contributes("p", "x", ""), contributes("moved", "y", ""), contributes("toStatus", "x", plan.StatusSubresource),
+		{ID: "pending", Waits: []plan.Wait{{Node: "pending"}}}, {ID: "skipped", SkipMessage: "includeWhen is false"},
+	}
+	contribution := plan.Contribution{Manager: as("new"), Object: contributes("new", "x", "").Object}
 	for manager, want := range map[string]bool{
-		as("gone"): true, as("skipped"): true, as("p"): false, "kubectl": false, "kro-graphengine.patch.000000000000.000000000000": false,
+		as("gone"): true, as("skipped"): true, as("moved"): true, as("toStatus"): true, as("p"): false, as("pending"): false, "kubectl": false, "kro-graphengine.patch.000000000000.000000000000": false,
 	} {
-		if got := plan.MayTakeOver(manager, nodes, owner); got != want {
+		if got := contribution.MayTakeOver(manager, nodes, owner); got != want {
 			t.Errorf("from %s: %t", manager, got)
 		}
 	}
