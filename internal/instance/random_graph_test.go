@@ -1,6 +1,7 @@
 package instance
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"fmt"
@@ -10,7 +11,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/google/go-cmp/cmp"
+	gocmp "github.com/google/go-cmp/cmp"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"pgregory.net/rapid"
@@ -137,7 +138,7 @@ func (r *randomRun) edit() {
 			}
 		}
 	case "retarget":
-		n.Target = r.target(n.Kind)
+		n.Target = cmp.Or(r.target(n.Kind), n.Target)
 	case "text":
 		n.Text = rapid.StringMatching(`[a-d]`).Draw(r.T, "text")
 	case "include":
@@ -407,7 +408,7 @@ func (r *randomRun) compare(want map[string]map[string]any) {
 	if o := r.shop(); o != nil {
 		recorded, status = len(report.ReadContributions(o)), o.Object["status"]
 	}
-	if diff := cmp.Diff(want, got); diff != "" || recorded != patched {
+	if diff := gocmp.Diff(want, got); diff != "" || recorded != patched {
 		text, _ := json.Marshal(r.spec())
 		r.T.Fatalf("ConfigMaps (-want +got):\n%s%d contributions, %d recorded\nof %s\nstatus: %v", diff, patched, recorded, text, status)
 	}
