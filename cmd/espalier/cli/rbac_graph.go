@@ -61,7 +61,7 @@ func graphRoles(cmd *cobra.Command, flags rbacFlags, controllers []rbacv1.Subjec
 		}
 		spec, err := graphSpec(o)
 		if err != nil {
-			return nil, fmt.Errorf("Graph %s is not valid: %w", o.GetName(), err)
+			return nil, fmt.Errorf("%s %s is not valid: %w", v1alpha1.GraphKind, o.GetName(), err)
 		}
 		var failed error
 		permissions := graph.RequiredPermissionsOfGraph(spec, namespace, func(gvk schema.GroupVersionKind) (graph.Served, bool) {
