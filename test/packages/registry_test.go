@@ -10,6 +10,7 @@ import (
 	"net/http/httptest"
 	"os"
 	"strings"
+	"sync"
 	"sync/atomic"
 	"testing"
 
@@ -29,6 +30,25 @@ type images struct {
 	host string
 	// refuses is the status of each answer; 0 for those of the registry.
 	refuses atomic.Int64
+	// faults answer requests below paths, in place of the registry.
+	faults sync.Map
+}
+
+// breaks has requests for blobs of a repository answered by a fault, until it is mended.
+func (r *images) breaks(repository string, fault http.HandlerFunc) (mend func()) {
+	path := "/v2/" + repository + "/blobs/"
+	r.faults.Store(path, fault)
+	return func() { r.faults.Delete(path) }
+}
+
+func (r *images) faultOf(path string) (fault http.HandlerFunc) {
+	r.faults.Range(func(below, f any) bool {
+		if strings.HasPrefix(path, below.(string)) {
+			fault = f.(http.HandlerFunc)
+		}
+		return fault == nil
+	})
+	return fault
 }
 
 func newImages(t *testing.T) *images {
@@ -42,6 +62,10 @@ func newImages(t *testing.T) *images {
 		}
 		if status := r.refuses.Load(); status != 0 {
 			w.WriteHeader(int(status))
+			return
+		}
+		if fault := r.faultOf(request.URL.Path); fault != nil && request.Method == http.MethodGet {
+			fault(w, request)
 			return
 		}
 		inner.ServeHTTP(w, request)
@@ -107,12 +131,21 @@ func answering(t *testing.T, text string) v1.Image {
 // script is an image whose entrypoint is a script.
 func script(t *testing.T, text string) v1.Image {
 	t.Helper()
+	image, err := mutate.Config(imageWith(t, "function", 0o755, []byte("#!/bin/sh\n"+text+"\n")), v1.Config{Entrypoint: []string{"/function"}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return image
+}
+
+// imageWith is an image with one file.
+func imageWith(t *testing.T, file string, mode int64, content []byte) v1.Image {
+	t.Helper()
 	var layer bytes.Buffer
 	w := tar.NewWriter(&layer)
-	text = "#!/bin/sh\n" + text + "\n"
-	err := w.WriteHeader(&tar.Header{Name: "function", Mode: 0o755, Size: int64(len(text))})
+	err := w.WriteHeader(&tar.Header{Name: file, Mode: mode, Size: int64(len(content))})
 	if err == nil {
-		_, err = w.Write([]byte(text))
+		_, err = w.Write(content)
 	}
 	if err == nil {
 		err = w.Close()
@@ -125,9 +158,6 @@ func script(t *testing.T, text string) v1.Image {
 		t.Fatal(err)
 	}
 	image, err := mutate.AppendLayers(empty.Image, l)
-	if err == nil {
-		image, err = mutate.Config(image, v1.Config{Entrypoint: []string{"/function"}})
-	}
 	if err != nil {
 		t.Fatal(err)
 	}
