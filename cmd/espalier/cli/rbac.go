@@ -159,7 +159,11 @@ func definitionRoles(cmd *cobra.Command, flags rbacFlags, controllers []rbacv1.S
 		if providers := providersIn(files); len(providers) > 0 {
 			return providerRoles(cmd, flags, providers)
 		}
-		if graphs := graphsIn(files); len(graphs) > 0 {
+		graphs, err := graphsIn(files)
+		if err != nil {
+			return nil, err
+		}
+		if len(graphs) > 0 {
 			return graphRoles(cmd, flags, controllers, graphs)
 		}
 	}

@@ -17,15 +17,26 @@ import (
 	"github.com/espalier-dev/espalier/internal/graph"
 	"github.com/espalier-dev/espalier/internal/kube/rbac"
 	"github.com/espalier-dev/espalier/internal/observe/reader"
+	"github.com/espalier-dev/espalier/internal/simulation"
 )
 
-// graphsIn returns the Graphs in files.
-func graphsIn(files []*workspace.File) (out []*unstructured.Unstructured) {
-	w := workspace.New(files, workspace.Options{Version: Version()})
-	for _, d := range w.Documents(graph.GraphKind.GroupKind()) {
-		out = append(out, d.Object)
+// graphsIn returns the Graphs in files, which must not have definitions as well.
+func graphsIn(files []*workspace.File) (out []*unstructured.Unstructured, err error) {
+	definition := ""
+	for _, f := range files {
+		for _, d := range f.Documents() {
+			switch {
+			case d.Object.GroupVersionKind() == graph.GraphKind:
+				out = append(out, d.Object)
+			case simulation.IsDefinition(d.Object):
+				definition = d.Object.GetKind() + " " + d.Object.GetName()
+			}
+		}
 	}
-	return out
+	if len(out) > 0 && definition != "" {
+		return nil, &usageError{fmt.Errorf("the files have Graphs and %s: print the roles of Graphs apart from those of definitions", definition)}
+	}
+	return out, nil
 }
 
 // graphSpec decodes a Graph. A field that is ignored here, such as a misspelled serviceAccountName, would silently change the roles.

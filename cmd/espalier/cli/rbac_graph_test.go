@@ -6,6 +6,8 @@ import (
 
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"sigs.k8s.io/yaml"
+
+	"github.com/espalier-dev/espalier/internal/authoring/workspace"
 )
 
 func TestOnlyAValidGraphHasRoles(t *testing.T) {
@@ -24,5 +26,16 @@ func TestOnlyAValidGraphHasRoles(t *testing.T) {
 		if got := (err == nil); got != (tc.want == "") || err != nil && !strings.Contains(err.Error(), tc.want) {
 			t.Errorf("%s: %v", name, err)
 		}
+	}
+}
+
+func TestGraphsHaveRolesOfTheirOwn(t *testing.T) {
+	const one = "apiVersion: kro.run/v1alpha1\nkind: Graph\nmetadata: {name: a}\n"
+	const definition = "---\napiVersion: kro.run/v1alpha1\nkind: ResourceGraphDefinition\nmetadata: {name: web}\n"
+	if graphs, err := graphsIn([]*workspace.File{workspace.NewFile("a.yaml", one+"---\napiVersion: v1\nkind: ConfigMap\n")}); err != nil || len(graphs) != 1 {
+		t.Errorf("%v, %v", graphs, err)
+	}
+	if _, err := graphsIn([]*workspace.File{workspace.NewFile("a.yaml", one+definition)}); err == nil || !strings.Contains(err.Error(), "ResourceGraphDefinition web") {
+		t.Errorf("the roles of the definition are left out: %v", err)
 	}
 }
