@@ -14,6 +14,7 @@ import (
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"sigs.k8s.io/yaml"
 
+	"github.com/espalier-dev/espalier/internal/graph"
 	"github.com/espalier-dev/espalier/internal/program/server"
 	"github.com/espalier-dev/espalier/internal/testkit"
 	"github.com/espalier-dev/espalier/internal/testkit/golden"
@@ -26,7 +27,7 @@ import (
 var sky = cloud.New(cloud.Options{})
 
 func TestMain(m *testing.M) {
-	os.Exit(suite.Main(m, server.Options{Settings: server.Settings{Usages: true}, Providers: []managed.Provider{sandbox.Provider(sky)}}, nil))
+	os.Exit(suite.Main(m, server.Options{Settings: server.Settings{Usages: true, Graphs: true}, Providers: []managed.Provider{sandbox.Provider(sky)}}, nil))
 }
 
 // objects are what the test creates, in this order.
@@ -73,6 +74,32 @@ metadata: {name: $ID-wrong}
 spec:
   schema: {apiVersion: v1alpha1, kind: Wrong, group: $GROUP, status: {a: "${nobody.status.a}"}}
   resources: []
+---
+apiVersion: rbac.authorization.k8s.io/v1
+kind: Role
+metadata: {name: controllers, namespace: $NS}
+rules: [{apiGroups: [""], resources: [serviceaccounts], resourceNames: [default], verbs: [impersonate]}]
+---
+apiVersion: rbac.authorization.k8s.io/v1
+kind: RoleBinding
+metadata: {name: controllers, namespace: $NS}
+roleRef: {apiGroup: rbac.authorization.k8s.io, kind: Role, name: controllers}
+subjects: [{kind: ServiceAccount, namespace: espalier-system, name: espalier-controllers}]
+---
+apiVersion: kro.run/v1alpha1
+kind: Graph
+metadata: {name: values, namespace: $NS}
+spec: {nodes: [{id: a, def: {b: 1}}]}
+---
+apiVersion: kro.run/v1alpha1
+kind: Graph
+metadata: {name: wrong, namespace: $NS}
+spec: {nodes: [{id: a, def: "${nobody}"}]}
+---
+apiVersion: kro.run/v1alpha1
+kind: Graph
+metadata: {name: waits, namespace: $NS}
+spec: {nodes: [{id: a, def: "${[1][1]}"}]}
 ---
 apiVersion: pkg.crossplane.io/v1
 kind: Function
@@ -188,6 +215,9 @@ func TestToolsUnderstandEveryKind(t *testing.T) {
 	r.record(t, instanceRole, "active with the author's conditions", s.Kind("Own"), s.NS, "complete", suite.All(isTrue("Mine"), suite.HasField("ACTIVE", "status", "state")))
 	r.ready(t, definitionRole, suite.RGD, "", s.Name("box"))
 	r.record(t, definitionRole, "invalid", suite.RGD, "", s.Name("wrong"), suite.HasCondition("Stalled", "True", "InvalidResourceGraph"))
+	r.ready(t, graphRole, graph.GraphKind, s.NS, "values")
+	r.record(t, graphRole, "invalid", graph.GraphKind, s.NS, "wrong", suite.HasCondition("Stalled", "True", "InvalidGraph"))
+	r.record(t, graphRole, "waiting", graph.GraphKind, s.NS, "waits", suite.HasCondition("Reconciling", "True", "DataPending"))
 	r.ready(t, graphRevision, schema.GroupVersionKind{Group: "internal.kro.run", Version: "v1alpha1", Kind: "GraphRevision"}, "", s.Name("box")+"-r00001")
 
 	r.ready(t, xrdRole, xrd, "", "stands."+s.Group)

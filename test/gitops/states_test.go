@@ -57,6 +57,7 @@ const (
 	managedRole     = "managed resource"
 	definitionRole  = "definition of a graph"
 	graphRevision   = "revision of a graph"
+	graphRole       = "graph"
 	xrdRole         = "definition of a composite"
 	compositionRev  = "revision of a composition"
 	functionRole    = "function"
@@ -69,6 +70,7 @@ const (
 var roleOf = map[schema.GroupKind]string{
 	{Group: "kro.run", Kind: "ResourceGraphDefinition"}:                         definitionRole,
 	{Group: "kro.run", Kind: "ResourceGroup"}:                                   definitionRole,
+	{Group: "kro.run", Kind: "Graph"}:                                           graphRole,
 	{Group: "internal.kro.run", Kind: "GraphRevision"}:                          graphRevision,
 	{Group: "apiextensions.crossplane.io", Kind: "CompositeResourceDefinition"}: xrdRole,
 	{Group: "apiextensions.crossplane.io", Kind: "CompositionRevision"}:         compositionRev,
