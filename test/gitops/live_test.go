@@ -75,17 +75,6 @@ spec:
   schema: {apiVersion: v1alpha1, kind: Wrong, group: $GROUP, status: {a: "${nobody.status.a}"}}
   resources: []
 ---
-apiVersion: rbac.authorization.k8s.io/v1
-kind: Role
-metadata: {name: controllers, namespace: $NS}
-rules: [{apiGroups: [""], resources: [serviceaccounts], resourceNames: [default], verbs: [impersonate]}]
----
-apiVersion: rbac.authorization.k8s.io/v1
-kind: RoleBinding
-metadata: {name: controllers, namespace: $NS}
-roleRef: {apiGroup: rbac.authorization.k8s.io, kind: Role, name: controllers}
-subjects: [{kind: ServiceAccount, namespace: espalier-system, name: espalier-controllers}]
----
 apiVersion: kro.run/v1alpha1
 kind: Graph
 metadata: {name: values, namespace: $NS}
@@ -184,6 +173,7 @@ spec:
 func TestToolsUnderstandEveryKind(t *testing.T) {
 	s := suite.New(t)
 	r := recorder{Suite: s, kubeconfig: testkit.Kubeconfig(t, s.Config), kubectl: kubectl(t)}
+	s.AllowImpersonation(t, "default") // of the Graphs
 	s.Apply(t, objects)
 	s.Apply(t, composed)
 	instance := func(kind, name, metadata string) string {

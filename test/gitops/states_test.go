@@ -14,6 +14,7 @@ import (
 	"sigs.k8s.io/yaml"
 
 	"github.com/espalier-dev/espalier/internal/authoring/workspace"
+	"github.com/espalier-dev/espalier/internal/condition"
 	"github.com/espalier-dev/espalier/internal/kube/crd"
 	"github.com/espalier-dev/espalier/internal/observe/gitops"
 	postgresql "github.com/espalier-dev/espalier/providers/postgresql/v1alpha1"
@@ -223,9 +224,13 @@ func TestToolsAgreeOnRecordedStates(t *testing.T) {
 	}
 	for _, s := range readStates(t) {
 		t.Run(s.Of+"/"+s.Is, func(t *testing.T) {
-			got := verdictOf(t, &unstructured.Unstructured{Object: s.Object})
+			o := &unstructured.Unstructured{Object: s.Object}
+			got := verdictOf(t, o)
 			if got != s.Verdict {
 				t.Errorf("want %+v, got %+v", s.Verdict, got)
+			}
+			if stalled, _ := condition.Read(o).Get(condition.TypeStalled); stalled.Status == condition.True && got.Kstatus == "InProgress" {
+				t.Errorf("it is stalled, and kstatus waits for it")
 			}
 			agree := slices.Contains(same[got.Kstatus+"/"+got.Flux], got.ArgoCD)
 			if why, known := disagreements[s.Of+", "+s.Is]; agree == known {

@@ -29,7 +29,7 @@ spec:
 // builder has all rights in the namespace of the test, and the controllers may impersonate it.
 func builder(t *testing.T, s suite.Suite) {
 	t.Helper()
-	impersonated(t, s, "builder")
+	s.AllowImpersonation(t, "builder")
 	s.Apply(t, `
 apiVersion: v1
 kind: ServiceAccount
@@ -40,23 +40,6 @@ kind: RoleBinding
 metadata: {name: builder, namespace: $NS}
 roleRef: {apiGroup: rbac.authorization.k8s.io, kind: ClusterRole, name: cluster-admin}
 subjects: [{kind: ServiceAccount, name: builder, namespace: $NS}]
-`)
-}
-
-// impersonated lets the controllers impersonate an account.
-func impersonated(t *testing.T, s suite.Suite, account string) {
-	t.Helper()
-	s.Apply(t, `
-apiVersion: rbac.authorization.k8s.io/v1
-kind: Role
-metadata: {name: controllers, namespace: $NS}
-rules: [{apiGroups: [""], resources: [serviceaccounts], resourceNames: [`+account+`], verbs: [impersonate]}]
----
-apiVersion: rbac.authorization.k8s.io/v1
-kind: RoleBinding
-metadata: {name: controllers, namespace: $NS}
-roleRef: {apiGroup: rbac.authorization.k8s.io, kind: Role, name: controllers}
-subjects: [{kind: ServiceAccount, namespace: espalier-system, name: espalier-controllers}]
 `)
 }
 
@@ -111,7 +94,7 @@ func TestAnInvalidGraphChangesNothing(t *testing.T) {
   - {id: b, template: {apiVersion: v1, kind: ConfigMap, metadata: {name: b}, data: {k: "${a.y}", l: "${c.d}"}}}`))
 	s.Await(t, graph.GraphKind, s.NS, "typo", suite.All(
 		condition("Accepted", "False", "InvalidGraph", "spec.nodes[1].template.data.k", "spec.nodes[1].template.data.l"),
-		condition("Ready", "False", "InvalidGraph")))
+		condition("Ready", "False", "InvalidGraph"), condition("Stalled", "True", "InvalidGraph"), suite.HasField(int64(1), "status", "observedGeneration")))
 	s.Apply(t, graphOf("typo", `
   - {id: a, def: {x: 1}}
   - {id: b, template: {apiVersion: v1, kind: ConfigMap, metadata: {name: b}, data: {k: "${string(a.x)}"}}}`))
@@ -129,7 +112,7 @@ func TestAnInvalidGraphChangesNothing(t *testing.T) {
 // find out that nothing is left.
 func TestAGraphHasNoMoreRightsThanItsAccount(t *testing.T) {
 	s := suite.New(t)
-	impersonated(t, s, "default")
+	s.AllowImpersonation(t, "default")
 	s.Apply(t, `
 apiVersion: kro.run/v1alpha1
 kind: Graph

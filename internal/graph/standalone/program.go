@@ -14,6 +14,7 @@ import (
 	"github.com/espalier-dev/espalier/internal/instance"
 	"github.com/espalier-dev/espalier/internal/instance/inventory"
 	"github.com/espalier-dev/espalier/internal/instance/plan"
+	"github.com/espalier-dev/espalier/internal/instance/report"
 	"github.com/espalier-dev/espalier/internal/object"
 )
 
@@ -75,7 +76,8 @@ func message(problems diag.List) string {
 }
 
 // noNodes composes a Graph that has never been valid.
-var noNodes = definition.ComposerOf(&graph.Graph{Kind: graph.GraphKind, Namespaced: true}, inventory.Overrides{})
+var noNodes = definition.ComposerOf(
+	&graph.Graph{Kind: graph.GraphKind, Namespaced: true, StatusFields: report.UndeclaredFields(nil)}, inventory.Overrides{})
 
 func composerOf(compiled *graph.Graph, user string, note func(map[string]schema.GroupVersionKind)) instance.Composer {
 	if compiled == nil {

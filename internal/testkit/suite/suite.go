@@ -209,6 +209,23 @@ subjects: [{kind: ServiceAccount, namespace: $NS, name: `+name+`}]
 `)
 }
 
+// AllowImpersonation allows the controllers of an installation to impersonate a service account of the test's namespace.
+func (s Suite) AllowImpersonation(t *testing.T, account string) {
+	t.Helper()
+	s.Apply(t, `
+apiVersion: rbac.authorization.k8s.io/v1
+kind: Role
+metadata: {name: controllers, namespace: $NS}
+rules: [{apiGroups: [""], resources: [serviceaccounts], resourceNames: [`+account+`], verbs: [impersonate]}]
+---
+apiVersion: rbac.authorization.k8s.io/v1
+kind: RoleBinding
+metadata: {name: controllers, namespace: $NS}
+roleRef: {apiGroup: rbac.authorization.k8s.io, kind: Role, name: controllers}
+subjects: [{kind: ServiceAccount, namespace: espalier-system, name: espalier-controllers}]
+`)
+}
+
 // AllowComposing allows the controllers to compose all kinds of API groups, as an administrator does
 // for composites. Without an installation they may do so anyway.
 func (s Suite) AllowComposing(t *testing.T, groups ...string) {
