@@ -184,18 +184,20 @@ func (a *actor) updateProgress(change func(*progress)) (notified bool) {
 	}
 	current := a.state
 	a.mu.Unlock()
+	// Once a permission is granted, users look for the next one that is missing. Other messages change with each attempt.
+	refusalChanged := before.Reason == Forbidden && current.Reason == Forbidden && before.Message != current.Message
 	switch {
 	case before.Reason != Forbidden && current.Reason == Forbidden:
 		a.env.forbiddenChanged(a.gvk, 1)
 	case before.Reason == Forbidden && current.Reason != Forbidden:
 		a.env.forbiddenChanged(a.gvk, -1)
 	}
-	if stateChanged {
+	if stateChanged || refusalChanged {
 		a.env.Logger.V(1).Info("Watch state changed", "kind", a.gvk, "selection", a.selection.class(), // not the selection: a name may come from a Secret
 			"phase", current.Phase, "reason", current.Reason, "message", current.Message)
 		a.notify()
 	}
-	return stateChanged
+	return stateChanged || refusalChanged
 }
 
 // It does not block.

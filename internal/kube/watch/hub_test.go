@@ -220,7 +220,7 @@ func TestAForbiddenKindSaysWhatIsForbidden(t *testing.T) {
 		if want := "watch vpcs.kro.run is forbidden: no role"; got.Message != want {
 			t.Errorf("message is %q, want %q", got.Message, want)
 		}
-		s.expect(t, "a list that succeeds without a watch is no recovery, and flaps nothing")
+		s.expect(t, "another permission is missing; a list that succeeds without a watch is no recovery, and flaps nothing", "i: KindState Vpc ")
 		if got.Since != since {
 			t.Errorf("forbidden since %s, and then since %s", since, got.Since)
 		}
