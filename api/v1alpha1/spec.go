@@ -197,6 +197,12 @@ type Schema struct {
 	// +kubebuilder:pruning:PreserveUnknownFields
 	Status runtime.RawExtension `json:"status,omitempty"`
 
+	// Scale names the fields of the status that the scale subresource shows. The field of the spec with the marker
+	// scale is the number of replicas that it sets. It is an addition of Espalier's.
+	//
+	// +optional
+	Scale *Scale `json:"scale,omitempty"`
+
 	// AdditionalPrinterColumns replace the default columns of kubectl get.
 	//
 	// +optional

@@ -50,6 +50,7 @@ var compilerPasses = []compilerPass{
 	{"adoption, conflict and drift policies", checkPolicies},
 	{"the order and the limits of deletion", planDeletion},
 	{"the instance's status", compileStatus},
+	{"the scale subresource", compileScale},
 	{"data of Secrets in outputs", checkSecretOutputs},
 }
 
@@ -62,6 +63,8 @@ type compilation struct {
 
 	graph        *Graph
 	instanceSpec *apiextensionsv1.JSONSchemaProps
+	// scaled is, for each version, the field of the spec with the marker scale, such as .spec.replicas.
+	scaled map[string]string
 	// drafts has one for each entry of spec.resources, in its order.
 	drafts []*draft
 	env    *expr.Env
@@ -136,7 +139,7 @@ func compile(spec *v1alpha1.DefinitionSpec, kinds Kinds, host Graph, options []O
 
 func newCompilation(spec *v1alpha1.DefinitionSpec, host Graph) *compilation {
 	host.readiness = spec.Readiness
-	return &compilation{spec: spec, words: host.words(), graph: &host}
+	return &compilation{spec: spec, words: host.words(), graph: &host, scaled: map[string]string{}}
 }
 
 // UsedKinds lists the kinds that a definition reads or writes, in order of their first

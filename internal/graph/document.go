@@ -26,7 +26,9 @@ func parseSpec(c *compilation) {
 	if !ok {
 		return
 	}
-	parsed, problems := specschema.Parse(fields, "spec.schema.spec", specschema.Options{Types: types, TypesPath: "spec.schema.types", Ignored: &c.graph.Warnings})
+	parsed, problems := specschema.Parse(fields, "spec.schema.spec", specschema.Options{
+		Types: types, TypesPath: "spec.schema.types", Ignored: &c.graph.Warnings, Scaled: c.addScaled(s.APIVersion, "spec.schema.spec"),
+	})
 	c.problems.Add(problems...)
 	c.instanceSpec, c.graph.Spec = parsed, parsed
 	if s.Metadata != nil && s.Metadata.NameValidation != "" {

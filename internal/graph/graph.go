@@ -40,6 +40,8 @@ type Graph struct {
 	// Versions are the versions of the instances' kind besides Kind.Version, in the
 	// definition's order.
 	Versions []Version
+	// Scale has the scale subresource of each version that has one, by the version's name.
+	Scale map[string]apiextensionsv1.CustomResourceSubresourceScale
 	// Nodes are in topological order: by layer, then by id. The order of the definition's
 	// list does not matter.
 	Nodes []*Node

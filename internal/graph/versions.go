@@ -128,6 +128,9 @@ func (c *compilation) versionSpec(v *v1alpha1.Version, at object.Path) (s *apiex
 		if len(more) > 0 {
 			c.problems.Addf(at.Field("types"), "require spec: without it the version has the spec of the schema")
 		}
+		if field := c.scaled[c.spec.Schema.APIVersion]; field != "" {
+			c.scaled[v.Name] = field
+		}
 		return c.instanceSpec, false, true
 	}
 	fields, ok := c.decode(v.Spec, at.Field("spec"))
@@ -135,7 +138,9 @@ func (c *compilation) versionSpec(v *v1alpha1.Version, at object.Path) (s *apiex
 		return nil, false, false
 	}
 	maps.Copy(types, more)
-	parsed, problems := specschema.Parse(fields, at.Field("spec"), specschema.Options{Types: types, TypesPath: at.Field("types"), Ignored: &c.graph.Warnings})
+	parsed, problems := specschema.Parse(fields, at.Field("spec"), specschema.Options{
+		Types: types, TypesPath: at.Field("types"), Ignored: &c.graph.Warnings, Scaled: c.addScaled(v.Name, at.Field("spec")),
+	})
 	for _, problem := range problems {
 		// Problems of the schema's types are reported there.
 		name, inTypes := strings.CutPrefix(string(problem.Path), string(at.Field("types"))+".")

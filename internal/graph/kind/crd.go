@@ -68,9 +68,7 @@ func For(g *graph.Graph, s *v1alpha1.Schema, owner object.Definition, o Options)
 				Served:  true,
 				Storage: true,
 				Schema:  &apiextensionsv1.CustomResourceValidation{OpenAPIV3Schema: rootSchema(g.Spec.DeepCopy(), report.Schema(g.Status.DeepCopy()))},
-				Subresources: &apiextensionsv1.CustomResourceSubresources{
-					Status: &apiextensionsv1.CustomResourceSubresourceStatus{},
-				},
+				Subresources:             subresources(g, g.Kind.Version),
 				AdditionalPrinterColumns: printerColumns(g, s, o),
 			}},
 		},
@@ -85,6 +83,14 @@ func For(g *graph.Graph, s *v1alpha1.Schema, owner object.Definition, o Options)
 	out.Annotations[crd.DefinitionAnnotation] = owner.Name
 	addVersions(out, g)
 	validateNames(out, g)
+	return out
+}
+
+func subresources(g *graph.Graph, version string) *apiextensionsv1.CustomResourceSubresources {
+	out := &apiextensionsv1.CustomResourceSubresources{Status: &apiextensionsv1.CustomResourceSubresourceStatus{}}
+	if scale, ok := g.Scale[version]; ok {
+		out.Scale = &scale
+	}
 	return out
 }
 

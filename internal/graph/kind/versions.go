@@ -30,6 +30,7 @@ func addVersions(c *apiextensionsv1.CustomResourceDefinition, g *graph.Graph) {
 		if v.Columns != nil {
 			added.AdditionalPrinterColumns = v.Columns
 		}
+		added.Subresources = subresources(g, v.Name)
 		added.Schema = &apiextensionsv1.CustomResourceValidation{OpenAPIV3Schema: rootSchema(v.Spec.DeepCopy(), report.Schema(g.Status.DeepCopy()))}
 		c.Spec.Versions = append(c.Spec.Versions, added)
 		if !v.Identical {

@@ -114,7 +114,7 @@ func invalidListMapKey(items *extv1.JSONSchemaProps, key string) *diag.Diagnosti
 	case !ok:
 		return &diag.Diagnostic{Problem: fmt.Sprintf("the items have no field %q", key), Nearest: diag.Nearest(key, sortedKeys(items.Properties))}
 	case field.Type == "object" || field.Type == "array":
-		return &diag.Diagnostic{Problem: fmt.Sprintf("the key %q is %s", key, typeNoun(field.Type)), Expected: "a scalar"}
+		return &diag.Diagnostic{Problem: fmt.Sprintf("the key %q is %s", key, Noun(field.Type)), Expected: "a scalar"}
 	case field.Type != "" && field.Default == nil && !slices.Contains(items.Required, key):
 		return &diag.Diagnostic{Problem: fmt.Sprintf("the key %q is optional", key), Expected: "required=true or a default"}
 	}

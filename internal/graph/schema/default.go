@@ -26,7 +26,7 @@ func setDefault(d *draft, m marker) *diag.Diagnostic {
 	v, err := decode(m.value)
 	if err != nil {
 		return &diag.Diagnostic{
-			Offset: m.valueAt, Problem: fmt.Sprintf("invalid default: %q is not %s", m.value, typeNoun(d.schema.Type)), Expected: exampleDefault(d.schema),
+			Offset: m.valueAt, Problem: fmt.Sprintf("invalid default: %q is not %s", m.value, Noun(d.schema.Type)), Expected: exampleDefault(d.schema),
 		}
 	}
 	if why := validate(d.schema, v, ""); why != "" {

@@ -34,6 +34,8 @@ var markerRules = map[string]markerRule{
 	"minimum": {types: numberTypes, lenient: true, apply: numberMarker(func(s *extv1.JSONSchemaProps) **float64 { return &s.Minimum })},
 	"maximum": {types: numberTypes, lenient: true, apply: numberMarker(func(s *extv1.JSONSchemaProps) **float64 { return &s.Maximum })},
 
+	"scale": {types: integerTypes, apply: boolMarker(func(d *draft, yes bool) { d.scaled = yes })},
+
 	"enum":      {types: []string{"string", "integer"}, apply: setEnum},
 	"pattern":   {types: stringTypes, apply: setPattern},
 	"minLength": {types: stringTypes, apply: countMarker(func(s *extv1.JSONSchemaProps) **int64 { return &s.MinLength })},
@@ -47,14 +49,16 @@ var markerRules = map[string]markerRule{
 }
 
 var (
-	stringTypes = []string{"string"}
-	numberTypes = []string{"integer", "number"}
-	listTypes   = []string{"array"}
+	stringTypes  = []string{"string"}
+	integerTypes = []string{"integer"}
+	numberTypes  = []string{"integer", "number"}
+	listTypes    = []string{"array"}
 )
 
 type draft struct {
 	schema   *extv1.JSONSchemaProps
 	required bool
+	scaled   bool
 	typ      typeExpr
 	// given has the first marker of each name of this field.
 	given map[string]marker
@@ -104,7 +108,7 @@ func (d *draft) applyMarker(m marker) *diag.Diagnostic {
 	if len(r.types) > 0 && !slices.Contains(r.types, d.schema.Type) {
 		mistyped := &diag.Diagnostic{
 			Offset:   m.at,
-			Problem:  fmt.Sprintf("marker %q does not apply to %s", m.name, typeNoun(d.schema.Type)),
+			Problem:  fmt.Sprintf("marker %q does not apply to %s", m.name, Noun(d.schema.Type)),
 			Expected: typeNouns(r.types),
 		}
 		if !r.lenient {
@@ -126,8 +130,8 @@ func nearestMarker(name string) string {
 	return diag.Nearest(name, slices.Collect(maps.Keys(markerRules)))
 }
 
-// typeNoun names an OpenAPI type in the words of the dialect, with its article.
-func typeNoun(openapi string) string {
+// Noun names an OpenAPI type in the words of SimpleSchema, with its article, such as "an integer".
+func Noun(openapi string) string {
 	words := map[string]string{
 		"string": "a string", "integer": "an integer", "number": "a float",
 		"boolean": "a boolean", "array": "a list", "object": "an object or a map",
@@ -138,7 +142,7 @@ func typeNoun(openapi string) string {
 func typeNouns(openapi []string) string {
 	words := make([]string, len(openapi))
 	for i, t := range openapi {
-		words[i] = typeNoun(t)
+		words[i] = Noun(t)
 	}
 	return strings.Join(words, " or ")
 }

@@ -32,6 +32,8 @@ type Options struct {
 	TypesPath object.Path
 	// Ignored, if set, gets the markers that are accepted without an effect.
 	Ignored *diag.List
+	// Scaled, if set, is called for each field with the marker scale, sorted by path. It may refuse the marker.
+	Scaled func(object.Path) *diag.Diagnostic
 }
 
 // Parse parses the SimpleSchema of an object's fields, as decoded JSON or YAML,
@@ -43,7 +45,7 @@ type Options struct {
 // has the valid parts, for further checks and not to be served: an invalid part is a field
 // that allows anything.
 func Parse(spec map[string]any, at object.Path, o Options) (*extv1.JSONSchemaProps, diag.List) {
-	p := &parser{types: o.Types, typesPath: o.TypesPath, resolved: map[string]custom{}, cycles: map[string]bool{}}
+	p := &parser{types: o.Types, typesPath: o.TypesPath, scaled: o.Scaled, resolved: map[string]custom{}, cycles: map[string]bool{}}
 	for _, name := range slices.Sorted(maps.Keys(o.Types)) {
 		p.checkTypeName(name)
 		p.resolve(name)
@@ -65,6 +67,7 @@ type parser struct {
 	count     int
 	problems  diag.List
 	ignored   diag.List
+	scaled    func(object.Path) *diag.Diagnostic
 }
 
 func (p *parser) report(path object.Path, text string, problems ...diag.Diagnostic) {

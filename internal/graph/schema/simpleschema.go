@@ -51,7 +51,24 @@ func (p *parser) parseField(text string, at object.Path, depth int) (*extv1.JSON
 		ignored.Path, ignored.Expr = at, text
 		p.ignored.Add(ignored)
 	}
+	if d.scaled {
+		p.markScaled(text, at, d.given["scale"])
+	}
 	return d.schema, d.required
+}
+
+// markScaled refuses the marker in types: a field of one can be in a list, where the API server does not find it.
+func (p *parser) markScaled(text string, at object.Path, m marker) {
+	var fault *diag.Diagnostic
+	if len(p.resolving) > 0 {
+		fault = &diag.Diagnostic{Problem: `marker "scale" does not apply to a type`, Expected: "it on a field of the spec"}
+	} else if p.scaled != nil {
+		fault = p.scaled(at)
+	}
+	if fault != nil {
+		fault.Offset = m.at
+		p.report(at, text, *fault)
+	}
 }
 
 // scanMarkers reads the markers of a field from the given offset to its end. It reports
@@ -82,6 +99,10 @@ func scanMarker(text string, from int) (marker, int, *diag.Diagnostic) {
 	m.name = wordAt(text, from)
 	at, _ := trim(text, from+len(m.name), len(text))
 	if at == len(text) || text[at] != '=' {
+		if m.name == "scale" { // as kro's proposal writes it
+			m.value, m.valueAt = "true", from
+			return m, from + len(m.name), nil
+		}
 		fault := missingValue(m)
 		return m, at, &fault
 	}
@@ -136,7 +157,7 @@ func missingValue(m marker) diag.Diagnostic {
 }
 
 func example(name string) string {
-	if slices.Contains([]string{"required", "immutable", "uniqueItems"}, name) {
+	if slices.Contains([]string{"required", "immutable", "scale", "uniqueItems"}, name) {
 		return "true"
 	}
 	return "value"

@@ -86,7 +86,7 @@ func validateString(s *extv1.JSONSchemaProps, v any) string {
 func validateNumber(s *extv1.JSONSchemaProps, v any) string {
 	digits, ok := v.(json.Number)
 	if !ok {
-		return fmt.Sprintf("%s is not %s", encode(v), typeNoun(s.Type))
+		return fmt.Sprintf("%s is not %s", encode(v), Noun(s.Type))
 	}
 	if s.Type == "integer" {
 		if _, err := strconv.ParseInt(digits.String(), 10, 64); err != nil {
