@@ -14,6 +14,8 @@ import (
 	"syscall"
 	"testing"
 	"time"
+
+	"github.com/espalier-dev/espalier/internal/testkit"
 )
 
 const (
@@ -55,7 +57,7 @@ func newShell(t *testing.T) *shell {
 	if err != nil {
 		t.Fatal(err)
 	}
-	for link, target := range map[string]string{"bin/espalier": self, "bin/kubectl": kubectl(t), "examples": absolute(t, root+"/examples")} {
+	for link, target := range map[string]string{"bin/espalier": self, "bin/kubectl": testkit.Kubectl(t), "examples": absolute(t, root+"/examples")} {
 		if err := os.Symlink(target, filepath.Join(s.dir, link)); err != nil {
 			t.Fatal(err)
 		}
@@ -70,19 +72,6 @@ func absolute(t *testing.T, path string) string {
 	path, err := filepath.Abs(path)
 	if err != nil {
 		t.Fatal(err)
-	}
-	return path
-}
-
-// kubectl returns the path of kubectl, which it builds unless it is there.
-func kubectl(t *testing.T) string {
-	t.Helper()
-	path := absolute(t, root+"/bin/kubectl")
-	if _, err := os.Stat(path); err == nil {
-		return path
-	}
-	if out, err := exec.CommandContext(t.Context(), root+"/hack/build.sh", "kubectl").CombinedOutput(); err != nil {
-		t.Fatalf("build kubectl: %v\n%s", err, out)
 	}
 	return path
 }

@@ -5,7 +5,6 @@ package gitops
 import (
 	"os"
 	"os/exec"
-	"path/filepath"
 	"slices"
 	"strings"
 	"testing"
@@ -172,7 +171,7 @@ spec:
 // TestToolsUnderstandEveryKind brings objects of each role into their states, and asks the tools.
 func TestToolsUnderstandEveryKind(t *testing.T) {
 	s := suite.New(t)
-	r := recorder{Suite: s, kubeconfig: testkit.Kubeconfig(t, s.Config), kubectl: kubectl(t)}
+	r := recorder{Suite: s, kubeconfig: testkit.Kubeconfig(t, s.Config), kubectl: testkit.Kubectl(t)}
 	s.AllowImpersonation(t, "default") // of the Graphs
 	s.Apply(t, objects)
 	s.Apply(t, composed)
@@ -340,20 +339,4 @@ func (r *recorder) compare(t *testing.T) {
 			t.Errorf("%s, %s: recorded %+v, now %+v", s.Of, s.Is, recorded[at].Verdict, s.Verdict)
 		}
 	}
-}
-
-// kubectl returns the path of kubectl, which it builds unless it is there.
-func kubectl(t *testing.T) string {
-	t.Helper()
-	path, err := filepath.Abs("../../bin/kubectl")
-	if err != nil {
-		t.Fatal(err)
-	}
-	if _, err := os.Stat(path); err == nil {
-		return path
-	}
-	if out, err := exec.CommandContext(t.Context(), "../../hack/build.sh", "kubectl").CombinedOutput(); err != nil {
-		t.Fatalf("build kubectl: %v\n%s", err, out)
-	}
-	return path
 }

@@ -6,6 +6,8 @@ import (
 	"regexp"
 	"strings"
 	"testing"
+
+	"github.com/espalier-dev/espalier/internal/testkit"
 )
 
 const page = "../../docs/migration.md"
@@ -72,12 +74,7 @@ func (r pageRunner) next(t *testing.T, section string) string {
 		}
 		return out
 	case "kubectl":
-		const program = "../../bin/kubectl"
-		if _, err := os.Stat(program); err != nil {
-			t.Logf("%s is not run: %v", line, err)
-			return ""
-		}
-		out, err := exec.CommandContext(t.Context(), program, words[1:]...).CombinedOutput()
+		out, err := exec.CommandContext(t.Context(), testkit.Kubectl(t), words[1:]...).CombinedOutput()
 		if err != nil {
 			t.Errorf("%s, %s: %s: %v\n%s", page, section, line, err, out)
 		}

@@ -209,25 +209,9 @@ func install(t *testing.T, programs string) {
 	if err := os.WriteFile(filepath.Join(programs, "espalier"), []byte(script), 0o755); err != nil {
 		t.Fatal(err)
 	}
-	if err := os.Symlink(kubectl(t), filepath.Join(programs, "kubectl")); err != nil {
+	if err := os.Symlink(testkit.Kubectl(t), filepath.Join(programs, "kubectl")); err != nil {
 		t.Fatal(err)
 	}
-}
-
-// kubectl returns the path of kubectl, which it builds unless it is there.
-func kubectl(t *testing.T) string {
-	t.Helper()
-	path, err := filepath.Abs(root + "/bin/kubectl")
-	if err != nil {
-		t.Fatal(err)
-	}
-	if _, err := os.Stat(path); err == nil {
-		return path
-	}
-	if out, err := exec.CommandContext(t.Context(), root+"/hack/build.sh", "kubectl").CombinedOutput(); err != nil {
-		t.Fatalf("build kubectl: %v\n%s", err, out)
-	}
-	return path
 }
 
 // createNetwork creates what the page imports, as others have created it, and returns the VPC.
