@@ -34,6 +34,13 @@ type DefinitionSpec struct {
 	// +kubebuilder:validation:Enum=Instance;None
 	OwnerReferences OwnerReferences `json:"ownerReferences,omitempty"`
 
+	// Inventory is where the objects of an instance are found: Labels, the default, on the objects alone; with
+	// Status also in status.managedResources of the instance, up to 1000. It is an addition of Espalier's.
+	//
+	// +optional
+	// +kubebuilder:validation:Enum=Labels;Status
+	Inventory Inventory `json:"inventory,omitempty"`
+
 	// Propagate passes labels and annotations of an instance to all its children. It is an
 	// addition of Espalier's.
 	//
@@ -114,6 +121,15 @@ type Propagation struct {
 	// +listType=set
 	Annotations []string `json:"annotations,omitempty"`
 }
+
+// Inventory is where the objects of an instance are found.
+type Inventory string
+
+// The inventories.
+const (
+	InventoryLabels Inventory = "Labels"
+	InventoryStatus Inventory = "Status"
+)
 
 // Readiness is a rule for nodes that have no readyWhen.
 type Readiness string

@@ -50,6 +50,7 @@ var compilerPasses = []compilerPass{
 	{"adoption, conflict and drift policies", checkPolicies},
 	{"the order and the limits of deletion", planDeletion},
 	{"the instance's status", compileStatus},
+	{"the list of objects in the status", compileInventory},
 	{"the scale subresource", compileScale},
 	{"data of Secrets in outputs", checkSecretOutputs},
 }

@@ -58,6 +58,12 @@ func (g *Graph) compose(ended func() error, branches *expr.Branches, facts plan.
 		c.desired.Nodes = append(c.desired.Nodes, parts...)
 	}
 	c.desired.Status = c.renderStatus()
+	if g.Listed > 0 {
+		if c.desired.Status == nil {
+			c.desired.Status = map[string]any{}
+		}
+		c.desired.Status[managedField] = c.managed()
+	}
 	if g.conditions != nil {
 		c.desired.AuthorConditions = c.evaluateConditions
 	}

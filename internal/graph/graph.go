@@ -57,6 +57,8 @@ type Graph struct {
 	DeletionDefaults inventory.Defaults
 	// NoOwnerReferences says that children have no owner reference to their instance.
 	NoOwnerReferences bool
+	// Listed is how many objects the status of an instance lists at most; none by default.
+	Listed int
 
 	// propagate lists the labels and annotations that children get from their instance.
 	propagate v1alpha1.Propagation

@@ -40,7 +40,7 @@ type place struct {
 // CompileGraph is Compile for the spec of a Graph.
 func CompileGraph(spec *v1alpha1.GraphSpec, kinds Kinds, options ...Option) (*Graph, diag.List) {
 	definition, host, problems := asDefinition(spec)
-	compiled, found := compile(definition, kinds, Graph{standalone: host}, options)
+	compiled, found := compile(definition, kinds, Graph{standalone: host, Listed: MaxListedOfGraph}, options)
 	if problems.Add(found...); len(problems) > 0 {
 		return nil, problems.Sorted()
 	}

@@ -36,8 +36,9 @@ spec:
     group: $GROUP
     spec: {size: {replicas: integer | default=1 minimum=0 maximum=9 scale=true}}
     status:
-      replicas: ${web.status.?replicas.orValue(0)}
+      current: ${web.status.?replicas.orValue(0)}
       selector: app=${schema.metadata.name}
+    scale: {statusReplicasPath: .status.current}
     versions:
       - {name: v1beta1}
   resources:
@@ -118,7 +119,7 @@ func TestAutoscalersScaleAnInstance(t *testing.T) {
 	resource, name := a.target(t, hpa.Spec.ScaleTargetRef), hpa.Spec.ScaleTargetRef.Name
 	read := func(what string, spec, status int32) *autoscalingv1.Scale {
 		t.Helper()
-		s.Await(t, web, s.NS, "web", suite.HasField(int64(status), "status", "replicas"))
+		s.Await(t, web, s.NS, "web", suite.HasField(int64(status), "status", "current"))
 		got, err := a.Scales(s.NS).Get(t.Context(), resource, name, metav1.GetOptions{})
 		if err != nil {
 			t.Fatal(err)

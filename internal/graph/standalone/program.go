@@ -77,7 +77,7 @@ func message(problems diag.List) string {
 
 // noNodes composes a Graph that has never been valid.
 var noNodes = definition.ComposerOf(
-	&graph.Graph{Kind: graph.GraphKind, Namespaced: true, StatusFields: report.UndeclaredFields(nil)}, inventory.Overrides{})
+	&graph.Graph{Kind: graph.GraphKind, Namespaced: true, Listed: graph.MaxListedOfGraph, StatusFields: report.UndeclaredFields(nil)}, inventory.Overrides{})
 
 func composerOf(compiled *graph.Graph, user string, note func(map[string]schema.GroupVersionKind)) instance.Composer {
 	if compiled == nil {
@@ -115,16 +115,10 @@ type composer struct {
 	note func(map[string]schema.GroupVersionKind)
 }
 
-// Names of fields of a status.
-const (
-	managedField = "managedResources"
-	appliedField = "appliedServiceAccount"
-)
+// appliedField is the field of a status with the user who wrote last.
+const appliedField = "appliedServiceAccount"
 
-// maxManaged bounds the objects that the status lists: its schema has the same bound. All objects have labels.
-const maxManaged = 5000
-
-// Compose adds to the status the objects that the Graph has.
+// Compose adds to the status who has written the objects.
 func (c composer) Compose(ctx context.Context, facts plan.Facts) (plan.Desired, error) {
 	desired, err := c.Composer.Compose(ctx, facts)
 	if err != nil {
@@ -133,30 +127,14 @@ func (c composer) Compose(ctx context.Context, facts plan.Facts) (plan.Desired, 
 	if len(desired.Kinds) > 0 {
 		c.note(desired.Kinds)
 	}
-	managed := []any{}
-	for _, n := range desired.Nodes {
-		if n.External || n.Observed == nil || len(managed) == maxManaged {
-			continue
-		}
-		entry := map[string]any{"nodeID": nodeID(n), "apiVersion": n.Observed.GetAPIVersion(), "kind": n.Observed.GetKind(), "name": n.Observed.GetName(),
-			"uid": string(n.Observed.GetUID())}
-		if namespace := n.Observed.GetNamespace(); namespace != "" {
-			entry["namespace"] = namespace
-		}
-		managed = append(managed, entry)
+	if desired.Status == nil {
+		desired.Status = map[string]any{}
 	}
-	desired.Status = map[string]any{managedField: managed, appliedField: c.user}
+	desired.Status[appliedField] = c.user
 	if before, _, _ := unstructured.NestedString(facts.Instance.Object, "status", appliedField); before != "" && len(facts.Problems) > 0 {
 		desired.Status[appliedField] = before // this user has not written everything yet
 	}
 	return desired, nil
-}
-
-func nodeID(n plan.Node) string {
-	if n.Collection != "" {
-		return n.Collection
-	}
-	return n.ID
 }
 
 // chooser composes each Graph by its own program. What it embeds has no nodes.
