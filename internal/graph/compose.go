@@ -3,6 +3,7 @@ package graph
 import (
 	"maps"
 	"slices"
+	"time"
 
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/types"
@@ -31,6 +32,15 @@ func (g *Graph) RecordBranches(branches *expr.Branches, facts plan.Facts) {
 	_, _ = g.compose(func() error { return nil }, branches, facts) // the reconcile has the result
 }
 
+// untilNextChange is after how long an expression that reads the time has another result; 0 for never.
+func (c *composition) untilNextChange() time.Duration {
+	next := c.budget.NextChange()
+	if next.IsZero() {
+		return 0
+	}
+	return next.Sub(c.facts.Now) + time.Millisecond // timers may be early
+}
+
 func (g *Graph) compose(ended func() error, branches *expr.Branches, facts plan.Facts) (plan.Desired, error) {
 	facts.Limits = facts.Limits.WithDefaults()
 	c := &composition{
@@ -46,6 +56,7 @@ func (g *Graph) compose(ended func() error, branches *expr.Branches, facts plan.
 		desired:        plan.Desired{Nodes: make([]plan.Node, 0, len(g.Nodes)), NoOwnerReferences: g.NoOwnerReferences},
 	}
 	c.budget.Record(branches)
+	c.budget.SetTime(facts.Now)
 	if g.standalone == nil {
 		c.vars[instanceVariable] = instanceView(facts.Instance)
 	}
@@ -67,7 +78,7 @@ func (g *Graph) compose(ended func() error, branches *expr.Branches, facts plan.
 	if g.conditions != nil {
 		c.desired.AuthorConditions = c.evaluateConditions
 	}
-	c.desired.Cost = c.budget.Cost()
+	c.desired.Cost, c.desired.RequeueAfter = c.budget.Cost(), c.untilNextChange()
 	if limits, problem := c.exceededLimits(); len(limits) > 0 {
 		return c.unchanged(limits, problem), ended()
 	}

@@ -53,6 +53,7 @@ func (c *composition) evaluateConditions(own condition.Set) plan.AuthorCondition
 	instance["status"] = map[string]any{report.ConditionsField: own.Unstructured()}
 	vars[instanceVariable] = instance
 	found, missing := c.graph.conditions.Eval(c.budget, vars)
+	out.RequeueAfter = c.untilNextChange()
 	for _, err := range missing {
 		var pending *expr.Pending
 		var needs *expr.NeedsSkipped

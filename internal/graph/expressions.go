@@ -37,7 +37,7 @@ func declareNames(c *compilation) {
 		}
 		declarations = append(declarations, expr.Declaration{Name: d.ID, Schema: d.objectSchema(), List: d.Collection, Hidden: inventory.IsReserved})
 	}
-	env, err := expr.NewEnv(declarations, expr.Limits{})
+	env, err := expr.NewEnv(declarations, expr.Limits{NoTime: c.graph.embedded != nil})
 	if err != nil {
 		c.problems.Addf("spec", "the kinds of this definition cannot be declared in CEL: %v", err)
 		return

@@ -104,6 +104,9 @@ func describePass(t *testing.T, desired plan.Desired, p plan.Plan, s plan.Summar
 	if desired.AuthorConditions != nil {
 		b.WriteString(describeConditions(desired.AuthorConditions, s))
 	}
+	if desired.RequeueAfter > 0 && desired.Problem.Reason == "" {
+		fmt.Fprintf(&b, "composed again in %s\n", desired.RequeueAfter)
+	}
 	fmt.Fprintf(&b, "summary: %s", s.State)
 	for _, part := range []struct{ name, text string }{
 		{"", string(s.Reason)}, {"", s.Message}, {"unresolvable: ", s.Unresolvable}, {"stalled: ", s.Stalled},
@@ -132,6 +135,9 @@ func describeConditions(author func(condition.Set) plan.AuthorConditions, s plan
 	}
 	if said.Partial {
 		text += "others stay as they were\n"
+	}
+	if said.RequeueAfter > 0 {
+		text += fmt.Sprintf("evaluated again in %s\n", said.RequeueAfter)
 	}
 	for _, problem := range said.Problems {
 		text += "problem: " + problem + "\n"

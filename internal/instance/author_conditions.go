@@ -17,14 +17,14 @@ var ownConditions = []string{
 
 // They are the dialect's own, or the author's instead. A condition of the author's that has no value stays as it was, and
 // is a problem.
-func (m *memory) authorConditions(of plan.Desired, before, own condition.Set, at Moment) (shown condition.Set, problems []string) {
+func (m *memory) authorConditions(of plan.Desired, before, own condition.Set, at Moment) (shown condition.Set, evaluated plan.AuthorConditions) {
 	if of.AuthorConditions == nil {
 		m.dialectConditions = nil
-		return own, nil
+		return own, plan.AuthorConditions{}
 	}
 	m.dialectConditions = own
-	evaluated := of.AuthorConditions(own)
-	return replace(before, evaluated, at), evaluated.Problems
+	evaluated = of.AuthorConditions(own)
+	return replace(before, evaluated, at), evaluated
 }
 
 func replace(before condition.Set, evaluated plan.AuthorConditions, at Moment) condition.Set {

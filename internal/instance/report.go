@@ -58,9 +58,9 @@ func (r *Reconciler) reportSummary(ctx context.Context, s *subject, f findings) 
 	}
 	ignored := r.ignoredOverrides(s, f.facts.Defaults, desiredPolicies(f.desired.Nodes))
 	conditions := markIgnoredOverrides(r.Dialect.LiveConditions(previous, f.desired, summary, at), ignored, at)
-	shown, failed := s.memory.authorConditions(f.desired, stored, conditions, at)
+	shown, authors := s.memory.authorConditions(f.desired, stored, conditions, at)
 	results := f.desired.Results
-	if len(failed) > 0 {
+	if failed := authors.Problems; len(failed) > 0 {
 		summary.State = v1alpha1.InstanceError
 		results = append(slices.Clone(results), plan.Result{Warning: true, Reason: "ConditionFailed", Message: strings.Join(failed, "; ")})
 	}
@@ -94,7 +94,7 @@ func (r *Reconciler) reportSummary(ctx context.Context, s *subject, f findings) 
 	if err := errors.Join(append(s.errs, f.lookupErr)...); err != nil {
 		return reconcile.Fail(err)
 	}
-	return requeue(soonest(s.again, summary.Retry, f.desired.RequeueAfter))
+	return requeue(soonest(s.again, summary.Retry, f.desired.RequeueAfter, authors.RequeueAfter))
 }
 
 // reportStatusTooLarge reports that the API server does not store the desired status. The author's part of the status stays as it

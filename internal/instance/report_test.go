@@ -249,3 +249,19 @@ func TestAFormerStatusIsNotWrittenForItsGenerationAlone(t *testing.T) {
 		t.Errorf("the status is of generation %d, not %d", observed, f.shop().GetGeneration())
 	}
 }
+
+func TestAnInstanceIsReconciledWhenItsConditionsOrObjectsChangeWithTime(t *testing.T) {
+	for _, tc := range []struct{ conditions, rest, want time.Duration }{
+		{0, 0, 0}, {time.Hour, 0, time.Hour}, {0, time.Hour, time.Hour}, {time.Minute, time.Hour, time.Minute}, {time.Hour, time.Minute, time.Minute},
+	} {
+		f := newReconciled(t, configMap("a"))
+		f.nodes.adjust = func(d *plan.Desired, _ plan.Facts) {
+			d.RequeueAfter = tc.rest
+			d.AuthorConditions = func(condition.Set) plan.AuthorConditions { return plan.AuthorConditions{RequeueAfter: tc.conditions} }
+		}
+		f.reconcile()
+		if out := f.reconcile(); out.RequeueAfter != tc.want {
+			t.Errorf("%+v: the next reconcile is in %s", tc, out.RequeueAfter)
+		}
+	}
+}

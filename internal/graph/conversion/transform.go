@@ -44,7 +44,7 @@ func compileTransform(source, target Version, doc map[string]any, at object.Path
 		Type:       spec.StringOrArray{"object"},
 		Properties: map[string]spec.Schema{"spec": *openAPI(source.Spec)},
 	}}
-	env, err := expr.NewEnv([]expr.Declaration{{Name: selfVariable, Schema: specschema.WithObjectMeta(root)}}, expr.Limits{})
+	env, err := expr.NewEnv([]expr.Declaration{{Name: selfVariable, Schema: specschema.WithObjectMeta(root)}}, expr.Limits{NoTime: true})
 	if err != nil {
 		return nil, diag.List{{Path: at, Problem: fmt.Sprintf("version %s cannot be declared in CEL: %v", source.Name, err)}}
 	}

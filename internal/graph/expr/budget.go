@@ -3,6 +3,7 @@ package expr
 import (
 	"fmt"
 	"slices"
+	"time"
 
 	"github.com/espalier-dev/espalier/internal/object"
 )
@@ -15,6 +16,19 @@ type Budget struct {
 	maxBytes, bytes int    // of values
 	refused         []*BudgetExceeded
 	branches        *Branches // nil for none
+	clock           *clock    // nil for none
+}
+
+// SetTime has time.now() be a time. Without it, expressions that call it fail.
+func (b *Budget) SetTime(now time.Time) { b.clock = &clock{now: now} }
+
+// NextChange is when the first comparison with time.now() changes its result, of those that were evaluated; zero if none
+// does.
+func (b *Budget) NextChange() time.Time {
+	if b.clock == nil {
+		return time.Time{}
+	}
+	return b.clock.next
 }
 
 // NewBudget returns a budget of CEL's cost units, some spent already, and of approximate bytes of values. Once ended
@@ -30,6 +44,13 @@ func (b *Budget) record(p *Program, vars activation) {
 	if b != nil {
 		b.branches.record(p, vars)
 	}
+}
+
+func (b *Budget) time() *clock {
+	if b == nil {
+		return nil
+	}
+	return b.clock
 }
 
 // The names of what a Budget bounds, as in BudgetExceeded.

@@ -44,7 +44,7 @@ func Functions() ([]Function, error) {
 }
 
 // receivers are the prefixes of macros that are not called on a value.
-var receivers = map[string]string{"bind": "cel.", "newCondition": "runtime."}
+var receivers = map[string]string{"bind": "cel.", "newCondition": "runtime.", "now": "time."}
 
 func declaredFunctions(env *cel.Env) map[string]Function {
 	out := map[string]Function{}

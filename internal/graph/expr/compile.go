@@ -51,6 +51,13 @@ func (e *Env) compileExpression(source string, at object.Path) (*compiled, diag.
 
 func (e *Env) newProgram(checked *cel.Ast, source string, at object.Path) (*compiled, diag.List) {
 	tree := checked.NativeRep()
+	if isMoving(checked.OutputType()) {
+		return nil, diag.List{{Path: at, Expr: source, Problem: "the result is the current time, which is another at each moment",
+			Expected: "a comparison, such as time.now() > timestamp(schema.spec.until)"}}
+	}
+	if e.limits.NoTime && readsTime(tree.Expr()) {
+		return nil, diag.List{{Path: at, Expr: source, Problem: "time.now() is not available here: the result must not change with time alone"}}
+	}
 	c := &collector{isDeclared: e.declares}
 	c.visit(tree.Expr(), nil, nil)
 	p := &Program{source: source, at: at, scope: e.Scope, typ: checked.OutputType(), refs: mergeRefs(c.refs), omits: callsFunction(tree.Expr(), library.Omit)}
@@ -74,6 +81,12 @@ func callsFunction(e ast.Expr, function string) bool {
 	ast.PreOrderVisit(e, ast.NewExprVisitor(func(e ast.Expr) {
 		found = found || e.Kind() == ast.CallKind && e.AsCall().FunctionName() == function
 	}))
+	return found
+}
+
+func readsTime(e ast.Expr) bool {
+	found := false
+	ast.PreOrderVisit(e, ast.NewExprVisitor(func(e ast.Expr) { found = found || e.Kind() == ast.IdentKind && e.AsIdent() == nowVariable }))
 	return found
 }
 

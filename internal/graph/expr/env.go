@@ -63,7 +63,7 @@ var base = sync.OnceValues(func() (*cel.Env, error) {
 		k8slibrary.CIDR(),
 		k8slibrary.SemverLib(k8slibrary.SemverVersion(1)),
 	}
-	options = append(options, library.All()...)
+	options = append(append(options, library.All()...), clockOptions()...)
 	return cel.NewEnv(append(options, cel.Macros(cel.GlobalMacro(operators.Has, 1, expandHas)))...)
 })
 

@@ -236,6 +236,12 @@ func describe(t *cel.Type) string {
 		if inner, ok := unwrapped(t); ok {
 			return "an optional " + typeNoun(inner)
 		}
+		switch t.TypeName() {
+		case nowType.TypeName():
+			return "the current time"
+		case ageType.TypeName():
+			return "a time that has passed until now"
+		}
 	default: // a type with a bare name
 	}
 	name := typeNoun(t)

@@ -26,6 +26,8 @@ type Limits struct {
 	Cost uint64
 	// Size bounds the approximate bytes of a result as JSON. Default MaxSize.
 	Size int
+	// NoTime refuses time.now().
+	NoTime bool
 }
 
 func (l Limits) withDefaults() Limits {
@@ -34,5 +36,6 @@ func (l Limits) withDefaults() Limits {
 		Depth:  cmp.Or(l.Depth, MaxDepth),
 		Cost:   cmp.Or(l.Cost, MaxCost),
 		Size:   cmp.Or(l.Size, MaxSize),
+		NoTime: l.NoTime,
 	}
 }

@@ -16,7 +16,7 @@ import (
 // programOf returns the program of a checked expression, with its evaluation limited to a cost; a limit of 0 is none.
 func programOf(planner *cel.Env, checked *ast.AST, limit uint64, decorate interpreter.InterpretableDecoratorV2) (cel.Program, error) {
 	return planner.PlanProgram(checked, append(costOptions(limit), cel.EvalOptions(cel.OptOptimize),
-		cel.CustomDecoratorV2(decorate), cel.CustomDecoratorV2(boundComparison), cel.CustomDecoratorV2(regexps.Bound))...)
+		cel.CustomDecoratorV2(decorate), cel.CustomDecoratorV2(boundComparison), cel.CustomDecoratorV2(regexps.Bound), cel.CustomDecoratorV2(moving(checked)))...)
 }
 
 // costOptions count the cost of an evaluation and limit it; with a limit of 0, neither.

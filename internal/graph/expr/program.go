@@ -78,8 +78,9 @@ func (p *Program) EvalWithin(b *Budget, vars map[string]any) (any, error) {
 		}
 		return plain.Copy(value), nil
 	}
-	b.record(p, activation{scope: p.scope, vars: vars})
-	out, err := p.run(b, activation{scope: p.scope, vars: vars})
+	in := activation{scope: p.scope, vars: vars, clock: b.time()}
+	b.record(p, in)
+	out, err := p.run(b, in)
 	if err != nil {
 		return nil, p.evalError(b, err, vars)
 	}
@@ -117,7 +118,7 @@ func (p *Program) evalError(b *Budget, err error, vars map[string]any) error {
 	}
 	track := &tracker{}
 	// The evaluation fails again; the tracker records what it reads.
-	_, _ = p.run(b, activation{scope: p.scope, vars: vars, track: track})
+	_, _ = p.run(b, activation{scope: p.scope, vars: vars, track: track, clock: b.time()})
 	if missing := track.missing(p.refs); len(missing) > 0 {
 		return &Pending{Refs: missing}
 	}
@@ -136,11 +137,15 @@ type activation struct {
 	scope *Scope
 	vars  map[string]any
 	track *tracker
+	clock *clock
 }
 
 // ResolveName returns the value of a declared name.
 func (a activation) ResolveName(name string) (any, bool) {
 	s, declared := a.scope.vars[name]
+	if name == nowVariable && a.clock != nil {
+		return moment{clock: a.clock}, true
+	}
 	if !declared {
 		return nil, false
 	}

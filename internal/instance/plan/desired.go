@@ -69,6 +69,8 @@ type AuthorConditions struct {
 	Problems []string
 	// Types are the types that the definition names literally.
 	Types []string
+	// RequeueAfter is after how long they may be others although nothing has changed; 0 for never.
+	RequeueAfter time.Duration
 }
 
 // Result is an event that the author of an instance's definition has recorded.

@@ -3,9 +3,11 @@ package reference
 import (
 	"bytes"
 	"encoding/json"
+	"math"
 	"regexp"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/espalier-dev/espalier/internal/graph/expr"
 	"github.com/espalier-dev/espalier/internal/testkit/golden"
@@ -148,7 +150,9 @@ func evaluate(env *expr.Env, source string, vars map[string]any) (any, error) {
 		if problems != nil {
 			return nil, problems.Err()
 		}
-		return p.Eval(vars)
+		budget := expr.NewBudget(func() error { return nil }, math.MaxUint64, 0, math.MaxInt)
+		budget.SetTime(time.Date(2026, 12, 24, 0, 0, 0, 0, time.UTC))
+		return p.EvalWithin(budget, vars)
 	}
 	conditions, problems := env.Conditions([]string{"${" + source + "}"}, "schema", []string{"Ready"}, "")
 	if problems != nil {
