@@ -16,7 +16,7 @@ const managedField = "managedResources"
 // The objects that a status lists at most, as its schema says. All objects have labels.
 const (
 	maxListed        = 1000 // of an instance
-	MaxListedOfGraph = 5000
+	MaxListedOfGraph = 5000 // of a Graph
 )
 
 // managed lists the objects of the nodes in the order of their application. Those of a node that may have objects which
@@ -34,7 +34,7 @@ func (c *composition) managed() []any {
 		id := cmp.Or(n.Collection, n.ID)
 		_, unreadable := c.facts.UnreadableOwned[n.Kind]
 		switch {
-		case n.External:
+		case n.External, n.Variable:
 		case unreadable, n.Observed == nil && n.Object == nil && n.SkipMessage == "":
 			blind[id] = true
 		case n.Observed != nil:

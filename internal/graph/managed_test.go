@@ -27,3 +27,15 @@ func TestALongListOfObjectsIsCut(t *testing.T) {
 		t.Errorf("nodes (-want +got):\n%s", diff)
 	}
 }
+
+// TestANodeThatHasBecomeAValueListsNothing has what the status listed of it before.
+func TestANodeThatHasBecomeAValueListsNothing(t *testing.T) {
+	before := map[string]any{"status": map[string]any{managedField: []any{map[string]any{"nodeID": "a", "name": "x"}}}}
+	c := &composition{
+		graph: &Graph{Listed: 3, Nodes: []*Node{{ID: "a"}}}, facts: plan.Facts{Instance: &unstructured.Unstructured{Object: before}},
+		desired: plan.Desired{Nodes: []plan.Node{{ID: "a", Variable: true}}},
+	}
+	if got := c.managed(); len(got) > 0 {
+		t.Errorf("lists %v", got)
+	}
+}
