@@ -52,7 +52,7 @@ func (e *Env) compileExpression(source string, at object.Path) (*compiled, diag.
 func (e *Env) newProgram(checked *cel.Ast, source string, at object.Path) (*compiled, diag.List) {
 	tree := checked.NativeRep()
 	if isMoving(checked.OutputType()) {
-		return nil, diag.List{{Path: at, Expr: source, Problem: "the result is the current time, which is another at each moment",
+		return nil, diag.List{{Path: at, Expr: source, Problem: "the result changes at every moment",
 			Expected: "a comparison, such as time.now() > timestamp(schema.spec.until)"}}
 	}
 	if e.limits.NoTime && readsTime(tree.Expr()) {
