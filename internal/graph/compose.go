@@ -32,13 +32,17 @@ func (g *Graph) RecordBranches(branches *expr.Branches, facts plan.Facts) {
 	_, _ = g.compose(func() error { return nil }, branches, facts) // the reconcile has the result
 }
 
-// untilNextChange is after how long an expression that reads the time has another result; 0 for never.
+// minUntilChange bounds how often time alone has an instance reconciled: an expression can compare the time with thousands
+// of moments.
+const minUntilChange = time.Second
+
+// untilNextChange is after how long to evaluate expressions that read the time again; 0 for never.
 func (c *composition) untilNextChange() time.Duration {
 	next := c.budget.NextChange()
 	if next.IsZero() {
 		return 0
 	}
-	return next.Sub(c.facts.Now) + time.Millisecond // timers may be early
+	return max(next.Sub(c.facts.Now)+time.Millisecond, minUntilChange) // timers may be early
 }
 
 func (g *Graph) compose(ended func() error, branches *expr.Branches, facts plan.Facts) (plan.Desired, error) {
