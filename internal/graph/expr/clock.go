@@ -187,12 +187,9 @@ func (c movingCall) Eval(vars cel.Activation) ref.Val { return c.Exec(interprete
 
 // Exec implements interpreter.InterpretableV2.
 func (c movingCall) Exec(frame *interpreter.ExecutionFrame) ref.Val {
-	left, right := c.left.Exec(frame), c.right.Exec(frame)
-	if types.IsUnknownOrError(left) {
-		return left
-	}
-	if types.IsUnknownOrError(right) {
-		return right
+	left, right, failed := operands(frame, c.left, c.right)
+	if failed != nil {
+		return failed
 	}
 	return operate(c.Function(), left, right)
 }

@@ -37,12 +37,9 @@ func (c bounded) Eval(vars cel.Activation) ref.Val { return c.Exec(interpreter.A
 
 // Exec implements interpreter.InterpretableV2.
 func (c bounded) Exec(frame *interpreter.ExecutionFrame) ref.Val {
-	left, right := c.left.Exec(frame), c.right.Exec(frame)
-	if types.IsUnknownOrError(left) {
-		return left
-	}
-	if types.IsUnknownOrError(right) {
-		return right
+	left, right, failed := operands(frame, c.left, c.right)
+	if failed != nil {
+		return failed
 	}
 	if hasParts(left) && hasParts(right) {
 		if err := library.CheckSize(left); err != nil {
@@ -59,6 +56,18 @@ func (c bounded) Exec(frame *interpreter.ExecutionFrame) ref.Val {
 		return container.Contains(left)
 	}
 	return types.ValOrErr(right, "no such overload")
+}
+
+// operands evaluates two operands. The first one that is unknown or an error has failed.
+func operands(frame *interpreter.ExecutionFrame, x, y interpreter.InterpretableV2) (left, right, failed ref.Val) {
+	left, right = x.Exec(frame), y.Exec(frame)
+	switch {
+	case types.IsUnknownOrError(left):
+		failed = left
+	case types.IsUnknownOrError(right):
+		failed = right
+	}
+	return left, right, failed
 }
 
 func hasParts(v ref.Val) bool {
