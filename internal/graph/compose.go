@@ -33,8 +33,11 @@ func (g *Graph) RecordBranches(branches *expr.Branches, facts plan.Facts) {
 }
 
 // minUntilChange bounds how often time alone has an instance reconciled: an expression can compare the time with thousands
-// of moments.
-const minUntilChange = time.Second
+// of moments. Beyond maxUntilChange it is reconciled to look again: a Duration ends after three centuries.
+const (
+	minUntilChange = time.Second
+	maxUntilChange = 365 * 24 * time.Hour
+)
 
 // untilNextChange is after how long to evaluate expressions that read the time again; 0 for never.
 func (c *composition) untilNextChange() time.Duration {
@@ -42,7 +45,8 @@ func (c *composition) untilNextChange() time.Duration {
 	if next.IsZero() {
 		return 0
 	}
-	return max(next.Sub(c.facts.Now)+time.Millisecond, minUntilChange) // timers may be early
+	until := min(next.Sub(c.facts.Now), maxUntilChange) + time.Millisecond // timers may be early
+	return max(until, minUntilChange)
 }
 
 func (g *Graph) compose(ended func() error, branches *expr.Branches, facts plan.Facts) (plan.Desired, error) {
