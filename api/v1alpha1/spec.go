@@ -330,6 +330,14 @@ type NodeOptions struct {
 	// +optional
 	IncludeWhen []string `json:"includeWhen,omitempty"`
 
+	// PropagateWhen are conditions for the node's object to be created or changed, all of which must be true: while one
+	// is false, the object stays as it is. They may read other nodes and the iterators of forEach. In a collection, one
+	// can be linearlyReady(iterator, id, n) or exponentiallyReady(iterator, id): then its items change in batches, each
+	// once the items before it are up to date and ready.
+	//
+	// +optional
+	PropagateWhen []string `json:"propagateWhen,omitempty"`
+
 	// ForEach expands the node into a collection: an object for each value of an
 	// iterator, or for each combination of the values of several, of which the last
 	// varies fastest. The object's name or namespace must read every iterator.

@@ -569,6 +569,11 @@ func (in *NodeOptions) DeepCopyInto(out *NodeOptions) {
 		*out = make([]string, len(*in))
 		copy(*out, *in)
 	}
+	if in.PropagateWhen != nil {
+		in, out := &in.PropagateWhen, &out.PropagateWhen
+		*out = make([]string, len(*in))
+		copy(*out, *in)
+	}
 	if in.ForEach != nil {
 		in, out := &in.ForEach, &out.ForEach
 		*out = make([]ForEachDimension, len(*in))

@@ -215,6 +215,7 @@ func (c *composition) render(n *Node, vars map[string]any, out *plan.Node) {
 		return
 	}
 	c.addPropagated(metadata)
+	c.holdBack(n, vars, out)
 	out.Object = rendered
 	switch {
 	case !isEmbedded:

@@ -134,6 +134,7 @@ func compileNodes(c *compilation) {
 		}
 		c.splitIncludeWhen(d)
 		c.compileReadyWhen(d)
+		c.compilePropagateWhen(d)
 		for _, r := range d.refs {
 			if r.Root == d.ID && d.Variable {
 				c.problems.Addf(d.at, "%s reads itself through %s", d.ID, r)
@@ -177,13 +178,17 @@ func (c *compilation) compileDocument(d *draft) {
 func (c *compilation) compileBooleans(env *expr.Env, d *draft, field string, sources []string) []*expr.Program {
 	var out []*expr.Program
 	for i, source := range sources {
-		program, problems := env.CompileStandalone(source, cel.BoolType, d.at.Field(field).Index(i))
-		c.problems.Add(problems...)
-		if program != nil {
+		if program := c.compileBoolean(env, source, d.at.Field(field).Index(i)); program != nil {
 			out = append(out, program)
 		}
 	}
 	return out
+}
+
+func (c *compilation) compileBoolean(env *expr.Env, source string, at object.Path) *expr.Program {
+	program, problems := env.CompileStandalone(source, cel.BoolType, at)
+	c.problems.Add(problems...)
+	return program
 }
 
 // compileReadyWhen compiles the conditions on a node's own object, or on each item's

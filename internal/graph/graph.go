@@ -119,8 +119,12 @@ type Node struct {
 	// forEach is nil except for a collection of children.
 	forEach   *forEach
 	readyWhen []*expr.Program
-	waitFor   []waitFor
-	// refs are the paths that template, forEach, includeWhen and waitFor read. A root that
+	// propagateWhen are the conditions for changes of the node's objects, and paces how those of a collection follow each
+	// other.
+	propagateWhen []*expr.Program
+	paces         []plan.Pace
+	waitFor       []waitFor
+	// refs are the paths that template, forEach, includeWhen, propagateWhen and waitFor read. A root that
 	// is neither a node nor the instance is an iterator.
 	refs []expr.Ref
 	// adoptUnowned lets the node take over an object without an owner. refuseConflicts

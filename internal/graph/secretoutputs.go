@@ -141,7 +141,7 @@ func (f *secretFlow) node(n *Node, typed *spec.Schema) {
 			list := f.of(d.list)
 			f.values[d.iterator], each = list.Item(), each.Join(list.Shape())
 		}
-		each = each.Join(f.whether(n.forEach.includeWhen))
+		each = each.Join(f.whether(n.forEach.includeWhen)).Join(f.whether(n.propagateWhen))
 	}
 	memo := map[*expr.Program]*expr.Secrecy{}
 	for _, e := range n.template.Expressions() {

@@ -169,6 +169,10 @@ func (r *Reconciler) settle(ctx context.Context, s *subject) (last round, out re
 			return last, out
 		}
 	}
+	if last.plan.Paced { // each round changes a batch of a collection
+		s.requeue(time.Millisecond)
+		return last, out
+	}
 	s.requeue(s.memory.noteUnsettled())
 	return last, out
 }

@@ -131,6 +131,9 @@ type Node struct {
 	Waits []Wait
 	// Refusal is why the object is not created at all; zero if it may be.
 	Refusal Problem
+	// Held is why the object is neither created nor changed now; zero if it may be. Paces are the paces of its collection.
+	Held  Problem
+	Paces []Pace
 	// SkipMessage says why the node is left out; empty if it isn't.
 	SkipMessage string
 	// SkipCause is the condition that leaves the node out, if one does.

@@ -93,6 +93,8 @@ type Plan struct {
 	// Settled says that there is nothing to apply or to wait for: all desired objects exist, though they might not be
 	// ready yet.
 	Settled bool
+	// Paced says that items of a collection wait for others to be up to date and ready.
+	Paced bool
 	// Unresolved, Problem and Results are Desired's.
 	Unresolved []string
 	Problem    Problem
@@ -114,6 +116,7 @@ func Compute(desired Desired, facts Facts, history History, owner inventory.Owne
 		p.Steps = append(p.Steps, decide(node, preserved, facts, history, owner, manager))
 	}
 	deferDuplicates(p.Steps, desired.Nodes)
+	p.Paced = holdBack(p.Steps, desired.Nodes)
 	for i, step := range p.Steps {
 		markWanted(wanted, desired.Nodes[i], step, facts)
 		p.Settled = p.Settled && (step.Action == Keep || step.Action == Skip)
@@ -178,6 +181,9 @@ func decide(node Node, preserved preservation, facts Facts, history History, own
 		step.handleDrift(applied, history, facts, manager)
 	}
 	deferRefused(&step, history.Refusals)
+	if step.changes() && node.Held.Reason != "" {
+		step.Action, step.Problem = Defer, node.Held
+	}
 	return step
 }
 

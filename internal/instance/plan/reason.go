@@ -26,6 +26,8 @@ const (
 	// WaitingForRevision: the revision of the composition or definition that is to compose the instance doesn't exist
 	// yet.
 	WaitingForRevision Reason = "WaitingForRevision"
+	// NotPropagated: conditions of the definition hold a change of the node's object back.
+	NotPropagated Reason = "NotPropagated"
 	// Syncing: the watch of the node's kind has not synced yet.
 	Syncing Reason = "Syncing"
 )

@@ -66,6 +66,7 @@ func Hash(spec *v1alpha1.DefinitionSpec) string {
 		}
 		slices.Sort(r.ReadyWhen)
 		slices.Sort(r.IncludeWhen)
+		slices.Sort(r.PropagateWhen)
 	}
 	return object.Digest(c)[:hashLength]
 }

@@ -1,0 +1,77 @@
+package plan
+
+import (
+	"strings"
+	"testing"
+)
+
+// Each item is a letter: r for one that is ready, u for one that is up to date and not ready, c for a drift that is
+// corrected, o for one that is to change, n for one that is to be created, w for one that waits, s for one that is left out.
+// What is held back becomes an h.
+func TestPacesHoldItemsBack(t *testing.T) {
+	for _, test := range []struct {
+		paces         []Pace
+		items, expect string
+	}{
+		{[]Pace{{Batch: 1}}, "oooo", "ohhh"},
+		{[]Pace{{Batch: 1}}, "uooo", "uhhh"},
+		{[]Pace{{Batch: 1}}, "rooo", "rohh"},
+		{[]Pace{{Batch: 1}}, "cooo", "cohh"},
+		{[]Pace{{Batch: 2}}, "oooo", "oohh"},
+		{[]Pace{{Batch: 2}}, "rooo", "rohh"},
+		{[]Pace{{Batch: 2}}, "uroo", "urhh"},
+		{[]Pace{{Batch: 2}}, "rroo", "rroo"},
+		{[]Pace{{Batch: 9}}, "oooo", "oooo"},
+		{[]Pace{{}}, "oooooooo", "ohhhhhhh"},
+		{[]Pace{{}}, "rooooooo", "rohhhhhh"},
+		{[]Pace{{}}, "rroooooo", "rroohhhh"},
+		{[]Pace{{}}, "rrroooooo", "rrrohhhhh"},
+		{[]Pace{{}}, "rrrroooooo", "rrrroooohh"},
+		{[]Pace{{}, {Batch: 3}}, "rrrroooooo", "rrrroohhhh"},
+		{[]Pace{{Batch: 1}}, "nnnn", "nhhh"},         // creations are changes
+		{[]Pace{{Batch: 1}}, "wooo", "whhh"},         // the next ones don't overtake
+		{[]Pace{{Batch: 1}}, "urrr", "urrr"},         // nothing is to change
+		{[]Pace{{Batch: 1}}, "ucrr", "ucrr"},         // what drifts is corrected at once
+		{[]Pace{{Batch: 1}}, "srso", "srso"},         // what is left out doesn't count
+		{[]Pace{{Batch: 2}}, "oorrrrrr", "oorrrrrr"}, // those at the end don't make the batch larger
+		{[]Pace{{Batch: 2}}, "rooorrrroo", "rohhrrrrhh"},
+		{[]Pace{{Batch: 1}}, "", ""},
+		{nil, "oooo", "oooo"},
+	} {
+		steps, nodes := make([]Step, len(test.items)), make([]Node, len(test.items))
+		kinds := map[rune]Step{
+			'r': {Action: Keep, Ready: true}, 'u': {Action: Keep}, 'c': {Action: Correct, Ready: true}, 'o': {Action: Update, Ready: true},
+			'n': {Action: Create}, 'w': {Action: Defer}, 's': {Action: Skip},
+		}
+		for i, item := range test.items {
+			steps[i], nodes[i] = kinds[item], Node{Collection: "zones", Paces: test.paces}
+		}
+		held := holdBack(steps, nodes)
+		var got strings.Builder
+		for i, item := range test.items {
+			if item != 'w' && steps[i].Action == Defer {
+				item = 'h'
+			}
+			got.WriteRune(item)
+		}
+		if got.String() != test.expect || held != strings.Contains(test.expect, "h") {
+			t.Errorf("%v of %s: got %s, held %v, expected %s", test.paces, test.items, &got, held, test.expect)
+		}
+	}
+}
+
+func TestPacesOfCollectionsAreTheirOwn(t *testing.T) {
+	nodes := []Node{
+		{ID: "a[0]", Collection: "a", Paces: []Pace{{Batch: 1}}}, {ID: "b[0]", Collection: "b", Paces: []Pace{{Batch: 1}}},
+		{ID: "a[1]", Collection: "a", Paces: []Pace{{Batch: 1}}}, {ID: "b[1]", Collection: "b", Paces: []Pace{{Batch: 1}}}, {ID: "c"},
+	}
+	steps := []Step{{Action: Keep, Ready: true}, {Action: Update}, {Action: Update}, {Action: Update}, {Action: Update}}
+	if !holdBack(steps, nodes) {
+		t.Error("nothing is held back")
+	}
+	for i, action := range []Action{Keep, Update, Update, Defer, Update} {
+		if steps[i].Action != action {
+			t.Errorf("%s: got %s, expected %s", nodes[i].ID, steps[i].Action, action)
+		}
+	}
+}
