@@ -18,7 +18,7 @@ import (
 
 	rev "github.com/espalier-dev/espalier/api/revision/v1alpha1"
 	"github.com/espalier-dev/espalier/api/v1alpha1"
-	"github.com/espalier-dev/espalier/internal/graph/kind"
+	"github.com/espalier-dev/espalier/internal/graph"
 	"github.com/espalier-dev/espalier/internal/kube"
 	"github.com/espalier-dev/espalier/internal/kube/crd/admission"
 	"github.com/espalier-dev/espalier/internal/kube/watch"
@@ -133,7 +133,7 @@ func (v *session) createRevision(ctx context.Context) reconcile.Result {
 	if v.history.current != 0 || v.result.graph == nil || v.history.unrecorded.reason != "" {
 		return reconcile.Result{}
 	}
-	if v.owner.Namespace != "" && kind.HasSecretLiterals(v.source.spec) {
+	if v.owner.Namespace != "" && graph.HasSecretLiterals(v.source.spec) {
 		v.history.unrecorded = unrecorded{reason: secretNotKept, intended: true,
 			message: "no revision is created: the definition has literal values of a Secret, and revisions are cluster-scoped"}
 		return reconcile.Result{}

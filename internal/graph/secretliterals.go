@@ -1,9 +1,10 @@
-package kind
+package graph
 
 import (
 	"encoding/json"
 	"regexp"
 	"slices"
+	"strings"
 
 	"github.com/espalier-dev/espalier/api/v1alpha1"
 )
@@ -25,7 +26,7 @@ func HasSecretLiterals(spec *v1alpha1.DefinitionSpec) bool {
 		text := open[0]
 		open = open[1:]
 		for _, r := range spec.Resources {
-			if r == nil || len(r.Value.Raw) == 0 || seen[r.ID] || !mentions(text, r.ID) {
+			if r == nil || len(r.Value.Raw) == 0 || seen[r.ID] || !mentions(text, r.ID[strings.LastIndex(r.ID, "/")+1:]) {
 				continue
 			}
 			var value any
@@ -37,6 +38,39 @@ func HasSecretLiterals(spec *v1alpha1.DefinitionSpec) bool {
 		}
 	}
 	return false
+}
+
+// isSecretWithLiterals reports whether a template is a Secret with literal data. A value that is a single expression
+// without a string literal is computed and not literal data.
+func isSecretWithLiterals(r *v1alpha1.Resource) bool {
+	var template struct {
+		APIVersion string `json:"apiVersion"`
+		Kind       string `json:"kind"`
+		Data       any    `json:"data"`
+		StringData any    `json:"stringData"`
+	}
+	if r == nil || json.Unmarshal(r.Template.Raw, &template) != nil {
+		return false
+	}
+	return template.APIVersion == "v1" && template.Kind == "Secret" && (hasLiteral(template.Data) || hasLiteral(template.StringData))
+}
+
+func hasLiteral(value any) bool {
+	switch value := value.(type) {
+	case nil:
+		return false
+	case map[string]any:
+		for _, v := range value {
+			if hasLiteral(v) {
+				return true
+			}
+		}
+		return false
+	case string:
+		computed := strings.HasPrefix(value, "${") && strings.HasSuffix(value, "}") && strings.Count(value, "${") == 1 && !strings.ContainsAny(value, "\"'")
+		return value != "" && !computed
+	}
+	return true
 }
 
 func isSecret(template []byte) bool {
