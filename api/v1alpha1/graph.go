@@ -82,6 +82,14 @@ type GraphSpec struct {
 	// +kubebuilder:validation:items:MaxLength=512
 	// +listType=set
 	AllowSecretOutputs []string `json:"allowSecretOutputs,omitempty"`
+
+	// RevisionHistoryLimit is how many of the newest accepted specs are kept, each in a ControllerRevision; none by default.
+	// It is an addition of Espalier's.
+	//
+	// +optional
+	// +kubebuilder:validation:Minimum=1
+	// +kubebuilder:validation:Maximum=100
+	RevisionHistoryLimit *int32 `json:"revisionHistoryLimit,omitempty"`
 }
 
 // GraphNode is a node of a Graph: exactly one of template, ref, def, patch and graph.
@@ -162,6 +170,21 @@ type GraphStatus struct {
 	//
 	// +optional
 	AppliedServiceAccount string `json:"appliedServiceAccount,omitempty"`
+
+	// Revisions are the accepted specs that are kept, from the oldest to the newest.
+	//
+	// +optional
+	// +kubebuilder:validation:MaxItems=100
+	// +listType=atomic
+	Revisions []SpecRevision `json:"revisions,omitempty"`
+}
+
+// SpecRevision is an accepted spec of a Graph, which a ControllerRevision contains.
+type SpecRevision struct {
+	// Revision is the number, from 1.
+	Revision int64 `json:"revision"`
+	// Digest identifies the spec: a ControllerRevision with another one is not put back.
+	Digest string `json:"digest"`
 }
 
 // ManagedResource is an object of a Graph.

@@ -40,6 +40,9 @@ type place struct {
 // CompileGraph is Compile for the spec of a Graph.
 func CompileGraph(spec *v1alpha1.GraphSpec, kinds Kinds, options ...Option) (*Graph, diag.List) {
 	definition, host, problems := asDefinition(spec)
+	if spec.RevisionHistoryLimit != nil && host.hasSecretLiterals(definition) {
+		problems.Addf("spec.revisionHistoryLimit", "the nodes contain data of a Secret, and users who may not read Secrets may read the ControllerRevisions with them: remove the field, or read the data by a ref")
+	}
 	compiled, found := compile(definition, kinds, Graph{standalone: host, Listed: MaxListedOfGraph}, options)
 	if problems.Add(found...); len(problems) > 0 {
 		return nil, problems.Sorted()
@@ -64,6 +67,18 @@ func asDefinition(spec *v1alpha1.GraphSpec) (*v1alpha1.DefinitionSpec, *standalo
 	f := flattening{definition: out, host: host}
 	f.add(spec.Nodes, graphWording.nodes, &frame{})
 	return out, host, f.problems
+}
+
+// hasSecretLiterals is HasSecretLiterals for the nodes of a Graph, which may be patches.
+func (s *standalone) hasSecretLiterals(definition *v1alpha1.DefinitionSpec) bool {
+	all := &v1alpha1.DefinitionSpec{}
+	for i, r := range definition.Resources {
+		if r != nil && s.places[i].patch != nil {
+			r = &v1alpha1.Resource{ID: r.ID, Template: *s.places[i].patch}
+		}
+		all.Resources = append(all.Resources, r)
+	}
+	return HasSecretLiterals(all)
 }
 
 func asResource(n *v1alpha1.GraphNode, id string) *v1alpha1.Resource {

@@ -269,6 +269,7 @@ func TestTheRenderedRolesAreThoseOfTheProgram(t *testing.T) {
 		"Without webhooks":  {[]string{"webhook.enabled=false"}, options(func(o *server.ManagerOptions) { o.Webhook = nil })},
 		"With cert-manager": {[]string{"webhook.certManager.enabled=true"}, options(func(o *server.ManagerOptions) { o.Webhook.Store = webhook.Mounted("") })},
 		"Graphs":            {[]string{"controllers.dialects={graph}"}, options(func(o *server.ManagerOptions) { o.Dialects = []server.Dialect{server.Graph} })},
+		"The kind Graph":    {[]string{"controllers.graphs=true"}, options(func(o *server.ManagerOptions) { o.Graphs = true })},
 		"Compositions":      {[]string{"controllers.dialects={composition}"}, options(func(o *server.ManagerOptions) { o.Dialects = []server.Dialect{server.Composition} })},
 		"The page":          {[]string{"ui.enabled=true"}, options(func(*server.ManagerOptions) {})}, // viewers read with their own permissions
 		"Open metrics":      {[]string{"metrics.secure=false"}, options(func(o *server.ManagerOptions) { o.MetricsSecure = false })},

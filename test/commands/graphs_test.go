@@ -79,7 +79,7 @@ func explanations(t *testing.T, s *shell) {
 	s.run(t, help, "espalier why deployment/web spec.replicas -f platform/", done, "platform/webapp.yaml:21:21: spec.resources[0].template.spec.replicas")
 }
 
-// rollbacks runs the commands of docs/graphs.md about revisions.
+// rollbacks runs the commands of docs/graphs.md and docs/graph-kind.md about revisions.
 func rollbacks(t *testing.T, s *shell) {
 	p := page(t, "docs/graphs.md")
 	s.do(t, "kubectl apply -f shop.yaml && kubectl wait --for=condition=Ready rgd/shop --timeout=60s")
@@ -101,6 +101,25 @@ func rollbacks(t *testing.T, s *shell) {
 	s.run(t, s.help(t, "rollback"), "espalier rollback shop --to 3", done)
 	s.run(t, s.help(t, "rollback"), "espalier rollback shop --end", done)
 	composedBy("4")
+
+	// A Graph.
+	p = page(t, "docs/graph-kind.md")
+	s.do(t, "kubectl create namespace apps; kubectl create serviceaccount builder -n apps; kubectl create rolebinding builder -n apps --clusterrole admin --serviceaccount apps:builder")
+	s.do(t, "kubectl apply -f graph.yaml && kubectl wait --for=condition=Ready graph/shop -n apps --timeout=60s")
+	s.do(t, `kubectl patch graph shop -n apps --type=json -p '[{"op":"replace","path":"/spec/nodes/0/def/port","value":9090}]'`)
+	holds := func(port string) {
+		t.Helper()
+		s.do(t, "kubectl wait --for=jsonpath='{.data.port}'="+port+" configmap/settings -n apps --timeout=60s")
+	}
+	holds("9090")
+	s.run(t, p, "kubectl get controllerrevisions --namespace apps", done, "NAME CONTROLLER REVISION AGE", "graph.kro.run/shop 1", "graph.kro.run/shop 2")
+	s.run(t, p, "espalier rollback graph/shop --namespace apps", done, "Graph shop rolls back from revision 2 to 1")
+	holds("8080")
+	s.run(t, s.help(t, "rollback"), "espalier rollback graph/shop --namespace apps", done, "Graph shop rolls back from revision 3 to 2")
+	holds("9090")
+	s.run(t, p, "espalier rollback graph/shop --namespace apps --to 1", done, "Graph shop rolls back from revision 4 to 1")
+	holds("8080")
+	s.do(t, "kubectl delete graph shop -n apps")
 }
 
 // roles runs the commands of docs/graphs.md about service accounts. Its definition is another one of WebApps.

@@ -1,12 +1,17 @@
 package security
 
 import (
+	"bytes"
+	"fmt"
 	"strings"
 	"testing"
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 
+	"github.com/espalier-dev/espalier/cmd/espalier/cli"
 	"github.com/espalier-dev/espalier/internal/graph"
+	"github.com/espalier-dev/espalier/internal/graph/standalone"
 	"github.com/espalier-dev/espalier/internal/testkit"
 	"github.com/espalier-dev/espalier/internal/testkit/suite"
 )
@@ -45,6 +50,36 @@ func TestOnlyWhoMayUseAnAccountHasItInAGraph(t *testing.T) {
 	itself := user(t, s, "itself", s.NS, "["+graphAuthor+"]")
 	if err := apply(t, s, itself, graphOf("own", "serviceAccountName: itself, ", one)); err != nil {
 		t.Errorf("an account names itself: %v", err)
+	}
+}
+
+// TestARollbackOfAGraphIsAdmittedAsAnyChange has a user who may not use the account put back a spec of a Graph.
+func TestARollbackOfAGraphIsAdmittedAsAnyChange(t *testing.T) {
+	s := suite.New(t)
+	const rules = "[" + graphAuthor + `, {apiGroups: [apps], resources: [controllerrevisions], verbs: [get]}]`
+	config := userConfig(t, s, "stranger", s.NS, rules)
+	awaitPolicies(t, s, testkit.NewCluster(t, config), graphOf("site", "", "{id: a, def: {x: 1}}"))
+	const limited = "revisionHistoryLimit: 5, "
+	recorded := func(count int) suite.Check {
+		return func(o *unstructured.Unstructured) error {
+			if got := standalone.Revisions(o); len(got) != count {
+				return fmt.Errorf("the revisions are %v", got)
+			}
+			return nil
+		}
+	}
+	s.AllowImpersonation(t, "default")
+	s.Apply(t, graphOf("site", limited, "{id: a, def: {x: 1}}"))
+	s.Await(t, graph.GraphKind, s.NS, "site", recorded(1))
+	s.Apply(t, graphOf("site", limited, "{id: a, def: {x: 2}}"))
+	before := s.Await(t, graph.GraphKind, s.NS, "site", recorded(2))
+	var out, errs bytes.Buffer
+	code := cli.Main(t.Context(), []string{"rollback", "graph/site", "--namespace", s.NS, "--kubeconfig", testkit.Kubeconfig(t, config)}, &out, &errs)
+	if code != 1 || !strings.Contains(errs.String(), "may not use service account default of namespace "+s.NS) {
+		t.Errorf("exit code %d: %s%s", code, out.String(), errs.String())
+	}
+	if now := s.Get(t, graph.GraphKind, s.NS, "site"); now.GetGeneration() != before.GetGeneration() {
+		t.Error("the Graph has changed")
 	}
 }
 

@@ -62,6 +62,7 @@ app.kubernetes.io/component: {{ index . 1 }}
 {{- $parts := list "controllers" -}}
 {{- $dialects := .Values.controllers.dialects | default (list "graph" "composition") -}}
 {{- $parts = concat $parts $dialects -}}
+{{- if and .Values.controllers.graphs (has "graph" $dialects) -}}{{- $parts = append $parts "graphs" -}}{{- end -}}
 {{- if .Values.webhook.enabled -}}
 {{- if not .Values.webhook.certManager.enabled -}}{{- $parts = append $parts "webhookSecret" -}}{{- end -}}
 {{- $parts = append $parts "webhook" -}}

@@ -83,6 +83,7 @@ func permissions() (map[string]grants, error) {
 		"metricsSecure":     func(o *server.ManagerOptions) { o.MetricsSecure = true },
 		"sharded":           func(o *server.ManagerOptions) { o.Shard = someShard },
 		"replaceCrossplane": func(o *server.ManagerOptions) { o.ReplaceCrossplaneWebhook = true },
+		"graphs":            func(o *server.ManagerOptions) { o.Graphs = true },
 	} {
 		needs, err := with(minimal, add)
 		if err != nil {

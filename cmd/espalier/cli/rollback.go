@@ -53,10 +53,13 @@ func newRollback() *cobra.Command {
 			"DEFINITION is the name of a ResourceGraphDefinition or, with --namespace, of a\n" +
 			"ResourceGroup; composition/NAME is a Composition. 'kubectl get graphrevisions' or\n" +
 			"'kubectl get compositionrevisions' lists its revisions. Without permission to list them,\n" +
-			"as with a Role in a namespace, --to is required.",
+			"as with a Role in a namespace, --to is required.\n\n" +
+			"graph/NAME is a Graph with spec.revisionHistoryLimit. An earlier spec is written into it,\n" +
+			"with your permissions; 'kubectl get controllerrevisions' lists its revisions.",
 		Example: "  espalier rollback shop --to 3\n" +
 			"  espalier rollback shop --end\n" +
-			"  espalier rollback composition/stores --to 1",
+			"  espalier rollback composition/stores --to 1\n" +
+			"  espalier rollback graph/shop --namespace apps",
 		Args: func(cmd *cobra.Command, args []string) error {
 			if len(args) != 1 {
 				return &usageError{fmt.Errorf("rollback takes the name of a definition, not %d arguments", len(args))}
@@ -70,11 +73,14 @@ func newRollback() *cobra.Command {
 			case to && flags.to < 1:
 				return &usageError{fmt.Errorf("--to takes the number of a revision, such as 3, not %d", flags.to)}
 			}
+			if name, isGraph := strings.CutPrefix(args[0], "graph/"); isGraph {
+				return rollBackGraph(cmd, flags, name)
+			}
 			return rollBack(cmd, flags, args[0])
 		},
 	}
 	flags.where.add(cmd)
-	cmd.Flags().StringVarP(&flags.namespace, "namespace", "n", "", "the namespace of a ResourceGroup")
+	cmd.Flags().StringVarP(&flags.namespace, "namespace", "n", "", "the namespace of a ResourceGroup or a Graph")
 	cmd.Flags().Int64Var(&flags.to, "to", 0,
 		"number of the revision; by default the one before the serving revision or, in a rollout, the serving one")
 	cmd.Flags().DurationVar(&flags.wait, "wait", 10*time.Second, "timeout for the revision to serve; 0 to not wait")

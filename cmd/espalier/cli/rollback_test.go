@@ -124,7 +124,7 @@ func TestPlanRollbackWithoutPermission(t *testing.T) {
 }
 
 func TestInvalidRollbacks(t *testing.T) {
-	for _, args := range [][]string{{"rollback"}, {"rollback", "a", "b"}, {"rollback", "a", "--to", "0"}, {"rollback", "a", "--to", "1", "--end"}} {
+	for _, args := range [][]string{{"rollback"}, {"rollback", "a", "b"}, {"rollback", "a", "--to", "0"}, {"rollback", "a", "--to", "1", "--end"}, {"rollback", "graph/a", "--end"}} {
 		if code, _, errs := call(t.Context(), args...); code != exitUsage {
 			t.Errorf("%v: exit code %d, %q", args, code, errs)
 		}

@@ -83,12 +83,18 @@ func (g *Graphs) Reconcile(ctx context.Context, key object.Key) reconcile.Result
 	}
 	p := g.programOf(key)
 	used := g.use(key, p, as)
-	if o.GetDeletionTimestamp() == nil {
-		if err := g.compile(ctx, key, p, o, as.User); err != nil {
-			return reconcile.Fail(err)
-		}
+	if o.GetDeletionTimestamp() != nil {
+		return used.Reconcile(ctx, key)
 	}
-	return used.Reconcile(ctx, key)
+	if err := g.compile(ctx, key, p, o, as.User); err != nil {
+		return reconcile.Fail(err)
+	}
+	notKept := g.recordSpec(ctx, p, o)
+	out := used.Reconcile(ctx, key)
+	if notKept != nil && out.Err == nil {
+		return reconcile.Fail(notKept)
+	}
+	return out
 }
 
 // accountOf is the account that reads and writes the objects of a Graph. One that is deleted has the account that wrote

@@ -28,9 +28,12 @@ type program struct {
 	computed map[string]schema.GroupVersionKind
 	composer instance.Composer
 
-	// input identifies what was compiled, and good is the last graph without problems.
-	input string
-	good  *graph.Graph
+	// input identifies what was compiled, and accepted says that it has no problems. Good is the last graph without problems.
+	input    string
+	accepted bool
+	good     *graph.Graph
+	// revisions are the accepted specs that are kept.
+	revisions []v1alpha1.SpecRevision
 }
 
 // compile compiles a Graph, unless neither its nodes nor their kinds have changed. It fails if a kind cannot be looked up.
@@ -52,11 +55,11 @@ func (g *Graphs) compile(ctx context.Context, key object.Key, p *program, o *uns
 	if user == g.Cluster.Username(ctx) {
 		problems.Addf("spec.serviceAccountName", "the controllers have this account; name another one, with the permissions that the nodes need")
 	}
-	if len(problems) == 0 {
+	if p.accepted = len(problems) == 0; p.accepted {
 		p.good = compiled
 	}
-	next := composerOf(p.good, user, func(kinds map[string]schema.GroupVersionKind) { g.noteKinds(key, p, kinds) })
-	if len(problems) > 0 {
+	next := composerOf(p, user, func(kinds map[string]schema.GroupVersionKind) { g.noteKinds(key, p, kinds) })
+	if !p.accepted {
 		next = instance.Frozen{Composer: next, Problem: plan.Problem{Reason: plan.InvalidGraph, Message: message(problems)}}
 	}
 	g.mu.Lock()
@@ -79,11 +82,12 @@ func message(problems diag.List) string {
 var noNodes = definition.ComposerOf(
 	&graph.Graph{Kind: graph.GraphKind, Namespaced: true, Listed: graph.MaxListedOfGraph, StatusFields: report.UndeclaredFields(nil)}, inventory.Overrides{})
 
-func composerOf(compiled *graph.Graph, user string, note func(map[string]schema.GroupVersionKind)) instance.Composer {
-	if compiled == nil {
-		return composer{noNodes, user, note}
+func composerOf(p *program, user string, note func(map[string]schema.GroupVersionKind)) instance.Composer {
+	out := composer{noNodes, user, note, p}
+	if p.good != nil {
+		out.Composer = definition.ComposerOf(p.good, inventory.Overrides{})
 	}
-	return composer{definition.ComposerOf(compiled, inventory.Overrides{}), user, note}
+	return out
 }
 
 func (g *Graphs) computedKinds(p *program) map[string]schema.GroupVersionKind {
@@ -113,12 +117,14 @@ type composer struct {
 	user string
 	// note is told the kinds of nodes that are computed.
 	note func(map[string]schema.GroupVersionKind)
+	// program has the revisions; nil for a Graph that has not been compiled since the start.
+	program *program
 }
 
 // appliedField is the field of a status with the user who wrote last.
 const appliedField = "appliedServiceAccount"
 
-// Compose adds to the status who has written the objects.
+// Compose adds to the status who has written the objects, and which specs are kept.
 func (c composer) Compose(ctx context.Context, facts plan.Facts) (plan.Desired, error) {
 	desired, err := c.Composer.Compose(ctx, facts)
 	if err != nil {
@@ -129,6 +135,9 @@ func (c composer) Compose(ctx context.Context, facts plan.Facts) (plan.Desired, 
 	}
 	if desired.Status == nil {
 		desired.Status = map[string]any{}
+	}
+	if c.program != nil && len(c.program.revisions) > 0 {
+		desired.Status[revisionsField] = statusOf(c.program.revisions)
 	}
 	desired.Status[appliedField] = c.user
 	if before, _, _ := unstructured.NestedString(facts.Instance.Object, "status", appliedField); before != "" && len(facts.Problems) > 0 {

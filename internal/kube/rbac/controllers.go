@@ -52,7 +52,9 @@ var (
 		PermissionsFor("internal.kro.run", "graphrevisions", manage...),
 		PermissionsFor("internal.kro.run", "graphrevisions/status", "update"),
 	)
-	compositions = slices.Concat(
+	// graphRevisions are what the revisions of Graphs need.
+	graphRevisions = PermissionsFor("apps", "controllerrevisions", "create", "delete", "get")
+	compositions   = slices.Concat(
 		PermissionsFor("apiextensions.crossplane.io", "compositeresourcedefinitions", change...),
 		PermissionsFor("apiextensions.crossplane.io", "compositeresourcedefinitions/status", "update"),
 		PermissionsFor("apiextensions.crossplane.io", "compositeresourcedefinitions/finalizers", "update"),
@@ -163,6 +165,8 @@ type Object struct{ Namespace, Name string }
 type ControllerOptions struct {
 	// Graphs and Compositions enable the dialects.
 	Graphs, Compositions bool
+	// GraphKind reports that the kind Graph is served.
+	GraphKind bool
 	// Lease is the leader election lease; empty without leader election.
 	Lease Object
 	// Sharded reports that several installations share the cluster, each with a Lease of its own in that namespace.
@@ -208,6 +212,9 @@ func ControllerPermissions(p ControllerOptions) []Permission {
 	permissions := slices.Clone(base)
 	if p.Graphs {
 		permissions = append(permissions, graphs...)
+	}
+	if p.Graphs && p.GraphKind {
+		permissions = append(permissions, graphRevisions...)
 	}
 	if p.Compositions {
 		permissions = append(permissions, compositions...)

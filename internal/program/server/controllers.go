@@ -137,7 +137,7 @@ func NewControllers(o Options) (*Controllers, error) {
 	c.limits = instance.Limits{Limits: o.InstanceLimits, Exceeded: telemetry.NewExceededLimits()}
 	var err error
 	if o.Needs == nil {
-		if o.Needs, err = Needs(ManagerOptions{Settings: Settings{Dialects: o.Dialects}, Providers: o.Providers, Functions: o.Functions, Packages: o.Packages, Operations: o.Operations}); err != nil {
+		if o.Needs, err = Needs(ManagerOptions{Settings: Settings{Dialects: o.Dialects, Graphs: o.Graphs}, Providers: o.Providers, Functions: o.Functions, Packages: o.Packages, Operations: o.Operations}); err != nil {
 			return nil, err
 		}
 	}

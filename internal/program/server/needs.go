@@ -22,7 +22,7 @@ import (
 func Needs(o ManagerOptions) ([]rbac.Permission, error) {
 	serves := func(d Dialect) bool { return len(o.Dialects) == 0 || slices.Contains(o.Dialects, d) }
 	p := rbac.ControllerOptions{
-		Graphs: serves(Graph), Compositions: serves(Composition),
+		Graphs: serves(Graph), Compositions: serves(Composition), GraphKind: o.Graphs,
 		Configuration: rbac.Object{Name: webhook.ConfigurationName}, Webhook: o.Webhook != nil,
 		Foreign: rbac.Object{Name: webhook.ForeignName}, Replace: o.ReplaceCrossplaneWebhook,
 		MetricsSecure: o.MetricsSecure,

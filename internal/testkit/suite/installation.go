@@ -33,7 +33,6 @@ import (
 	"github.com/espalier-dev/espalier/internal/kube/rbac"
 	"github.com/espalier-dev/espalier/internal/program/server"
 	"github.com/espalier-dev/espalier/internal/testkit"
-	"github.com/espalier-dev/espalier/sdk/managed"
 )
 
 // InstallationVariable names a file with what 'espalier install' prints. If it is set, the controllers
@@ -42,10 +41,10 @@ import (
 // are left out.
 const InstallationVariable = "ESPALIER_TEST_INSTALLATION"
 
-// install applies the roles and policies of an installation, and grants its service account what the
-// providers need that run inside, as an administrator does with 'espalier rbac --controllers'. It returns
+// install applies the roles and policies of an installation, and grants its service account what
+// its options need on top, as an administrator does with 'espalier rbac --controllers'. It returns
 // the configuration and the namespace of the service account.
-func install(t *testing.T, config *rest.Config, file string, providers []managed.Provider) (as *rest.Config, namespace string, err error) {
+func install(t *testing.T, config *rest.Config, file string, o server.Options) (as *rest.Config, namespace string, err error) {
 	t.Helper()
 	text, err := os.ReadFile(file)
 	if err != nil {
@@ -70,11 +69,11 @@ func install(t *testing.T, config *rest.Config, file string, providers []managed
 			account = binding.Subjects[0]
 		}
 	}
-	permissions, err := providerPermissions(providers)
+	permissions, err := optionalPermissions(o)
 	if err != nil {
 		return nil, "", err
 	}
-	for _, role := range (rbac.Grant{Name: "installation:providers", Permissions: permissions, Subjects: []rbacv1.Subject{account}}).Objects() {
+	for _, role := range (rbac.Grant{Name: "installation:options", Permissions: permissions, Subjects: []rbacv1.Subject{account}}).Objects() {
 		content, err := runtime.DefaultUnstructuredConverter.ToUnstructured(role)
 		if err != nil {
 			return nil, "", err
@@ -93,9 +92,9 @@ func install(t *testing.T, config *rest.Config, file string, providers []managed
 	return as, account.Namespace, nil
 }
 
-// providerPermissions are what the controllers need for providers that run inside.
-func providerPermissions(providers []managed.Provider) ([]rbac.Permission, error) {
-	all, err := server.Needs(server.ManagerOptions{Providers: providers})
+// optionalPermissions are what the controllers need for Graphs, and for providers that run inside.
+func optionalPermissions(o server.Options) ([]rbac.Permission, error) {
+	all, err := server.Needs(server.ManagerOptions{Providers: o.Providers, Settings: server.Settings{Graphs: o.Graphs}})
 	if err != nil {
 		return nil, err
 	}

@@ -119,7 +119,7 @@ func start(t *testing.T, config *rest.Config) {
 		options.Config.Impersonate, options.Config.WrapTransport = as.Impersonate, as.WrapTransport
 	}
 	if file := os.Getenv(InstallationVariable); file != "" && as == nil {
-		installed, namespace, err := install(t, config, file, options.Providers)
+		installed, namespace, err := install(t, config, file, options)
 		if err != nil {
 			cancel()
 			shared.err = fmt.Errorf("%s: %w", InstallationVariable, err)
