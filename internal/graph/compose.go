@@ -10,6 +10,7 @@ import (
 
 	"github.com/espalier-dev/espalier/internal/graph/expr"
 	"github.com/espalier-dev/espalier/internal/instance/plan"
+	"github.com/espalier-dev/espalier/internal/instance/report"
 	"github.com/espalier-dev/espalier/internal/object"
 )
 
@@ -81,7 +82,7 @@ func (g *Graph) compose(ended func() error, branches *expr.Branches, facts plan.
 		if c.desired.Status == nil {
 			c.desired.Status = map[string]any{}
 		}
-		c.desired.Status[managedField] = c.managed()
+		c.desired.Status[report.ManagedField] = c.managed()
 	}
 	if g.conditions != nil {
 		c.desired.AuthorConditions = c.evaluateConditions

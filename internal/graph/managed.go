@@ -8,10 +8,8 @@ import (
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 
 	"github.com/espalier-dev/espalier/api/v1alpha1"
+	"github.com/espalier-dev/espalier/internal/instance/report"
 )
-
-// managedField is the field of a status that lists the objects of an instance.
-const managedField = "managedResources"
 
 // The objects that a status lists at most, as its schema says. All objects have labels.
 const (
@@ -23,7 +21,7 @@ const (
 // were not observed are listed as they were before.
 func (c *composition) managed() []any {
 	before, now := map[string][]any{}, map[string][]any{}
-	reported, _, _ := unstructured.NestedSlice(c.facts.Instance.Object, "status", managedField)
+	reported, _, _ := unstructured.NestedSlice(c.facts.Instance.Object, "status", report.ManagedField)
 	for _, entry := range reported {
 		fields, _ := entry.(map[string]any)
 		id, _ := fields["nodeID"].(string)
@@ -73,8 +71,8 @@ func compileInventory(c *compilation) {
 	if c.graph.Status == nil {
 		return
 	}
-	if _, declared := c.graph.Status.Properties[managedField]; declared {
-		c.problems.Addf("spec.schema.status."+managedField, "is the list of objects that spec.inventory: Status adds; rename the field")
+	if _, declared := c.graph.Status.Properties[report.ManagedField]; declared {
+		c.problems.Addf("spec.schema.status."+report.ManagedField, "is the list of objects that spec.inventory: Status adds; rename the field")
 		return
 	}
 	c.graph.Listed = maxListed
@@ -83,7 +81,7 @@ func compileInventory(c *compilation) {
 	if status.Properties == nil {
 		status.Properties = map[string]extv1.JSONSchemaProps{}
 	}
-	status.Properties[managedField] = managedSchema()
+	status.Properties[report.ManagedField] = managedSchema()
 	c.graph.Status = &status
 }
 

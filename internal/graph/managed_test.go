@@ -8,6 +8,7 @@ import (
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 
 	"github.com/espalier-dev/espalier/internal/instance/plan"
+	"github.com/espalier-dev/espalier/internal/instance/report"
 )
 
 func TestALongListOfObjectsIsCut(t *testing.T) {
@@ -30,7 +31,7 @@ func TestALongListOfObjectsIsCut(t *testing.T) {
 
 // TestANodeThatHasBecomeAValueListsNothing has what the status listed of it before.
 func TestANodeThatHasBecomeAValueListsNothing(t *testing.T) {
-	before := map[string]any{"status": map[string]any{managedField: []any{map[string]any{"nodeID": "a", "name": "x"}}}}
+	before := map[string]any{"status": map[string]any{report.ManagedField: []any{map[string]any{"nodeID": "a", "name": "x"}}}}
 	c := &composition{
 		graph: &Graph{Listed: 3, Nodes: []*Node{{ID: "a"}}}, facts: plan.Facts{Instance: &unstructured.Unstructured{Object: before}},
 		desired: plan.Desired{Nodes: []plan.Node{{ID: "a", Variable: true}}},

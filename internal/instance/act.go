@@ -12,6 +12,7 @@ import (
 	"github.com/espalier-dev/espalier/api/v1alpha1"
 	"github.com/espalier-dev/espalier/internal/diag"
 	"github.com/espalier-dev/espalier/internal/instance/inventory"
+	"github.com/espalier-dev/espalier/internal/instance/managedfields"
 	"github.com/espalier-dev/espalier/internal/instance/plan"
 	"github.com/espalier-dev/espalier/internal/kube"
 	"github.com/espalier-dev/espalier/internal/kube/watch"
@@ -141,7 +142,7 @@ func (r *Reconciler) apply(ctx context.Context, s *subject, step plan.Step) resu
 	if live == nil {
 		return result{answer: answer, err: err}
 	}
-	owned := s.owner.OwnsAs(live, inventory.Node(step.Object)) && inventory.GraphManager(live) == ""
+	owned := s.owner.OwnsAs(live, inventory.Node(step.Object)) && !s.owner.IsOfOtherGraph(live)
 	if !owned && !step.MayAdopt(live, s.owner) {
 		return result{holder: live}
 	}
@@ -154,7 +155,7 @@ func (r *Reconciler) apply(ctx context.Context, s *subject, step plan.Step) resu
 
 // update applies a step's object onto the incarnation that is there.
 func (r *Reconciler) update(ctx context.Context, s *subject, step plan.Step, current *unstructured.Unstructured) result {
-	current, err := r.transferManagedFields(ctx, s, current)
+	current, err := r.transferManagedFields(ctx, s, current, managedfields.IsForeign)
 	if kube.IsStale(err) {
 		return result{stale: true}
 	}

@@ -9,6 +9,7 @@ import (
 
 	"github.com/espalier-dev/espalier/api/v1alpha1"
 	"github.com/espalier-dev/espalier/internal/instance/inventory"
+	"github.com/espalier-dev/espalier/internal/instance/managedfields"
 	"github.com/espalier-dev/espalier/internal/instance/plan"
 	"github.com/espalier-dev/espalier/internal/kube"
 	"github.com/espalier-dev/espalier/internal/object"
@@ -33,20 +34,14 @@ func (r *Reconciler) recordInventory(ctx context.Context, s *subject, now round)
 		return out
 	}
 	if rewrite || !metadata.IsOn(s.instance) {
-		recorded, err := r.write(s, s.instance, func() (*unstructured.Unstructured, error) {
-			if r.Definition.Dialect == object.GraphDialect {
-				return r.self().Update(ctx, metadata.Configuration(s.instance), s.instance.GetUID(), v1alpha1.InstanceManager)
-			}
-			return r.self().Patch(ctx, s.instance, metadata.MergePatch(s.instance), v1alpha1.InstanceManager)
-		})
+		err := r.writeMetadata(ctx, s, metadata)
 		if kube.IsStale(err) {
 			return reconcile.Conflict()
 		}
 		if err != nil {
 			return r.reportInventoryError(ctx, s, now, fmt.Errorf("write finalizer, labels and inventory: %w", err))
 		}
-		s.instance = recorded
-		if last := r.Instances.DeletedDespiteFinalizers(r.Kind, s.key.Namespace, s.key.Name); last != nil && last.GetUID() != recorded.GetUID() {
+		if last := r.Instances.DeletedDespiteFinalizers(r.Kind, s.key.Namespace, s.key.Name); last != nil && last.GetUID() != s.instance.GetUID() {
 			r.Instances.ForgetDeletedDespiteFinalizers(r.Kind, s.key.Namespace, s.key.Name) // what the former incarnation has left is this one's
 		}
 	}
@@ -54,11 +49,24 @@ func (r *Reconciler) recordInventory(ctx context.Context, s *subject, now round)
 	return r.retireFinalizers(ctx, s, now, metadata.Finalizer)
 }
 
+func (r *Reconciler) writeMetadata(ctx context.Context, s *subject, metadata inventory.Metadata) error {
+	recorded, err := r.write(s, s.instance, func() (*unstructured.Unstructured, error) {
+		if r.Definition.Dialect == object.GraphDialect {
+			return r.self().Update(ctx, metadata.Configuration(s.instance), s.instance.GetUID(), v1alpha1.InstanceManager)
+		}
+		return r.self().Patch(ctx, s.instance, metadata.MergePatch(s.instance), v1alpha1.InstanceManager)
+	})
+	if err == nil {
+		s.instance = recorded
+	}
+	return err
+}
+
 // transferInstanceFields transfers the managed fields that a former engine has left on the instance itself. It reports
 // whether the metadata is to be applied again, so our manager owns nothing else. An instance that can't be written now
 // is reconciled all the same.
 func (r *Reconciler) transferInstanceFields(ctx context.Context, s *subject) (rewrite bool, out reconcile.Result) {
-	transferred, err := r.transferManagedFields(ctx, s, s.instance)
+	transferred, err := r.transferManagedFields(ctx, s, s.instance, managedfields.IsFormer)
 	switch {
 	case kube.IsStale(err):
 		return false, reconcile.Conflict()

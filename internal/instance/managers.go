@@ -18,12 +18,13 @@ import (
 
 // transferManagedFields gives what managers of a former engine own of an object to ours, if there is anything, so the
 // next apply removes what isn't wanted any more. Otherwise it makes no request.
-func (r *Reconciler) transferManagedFields(ctx context.Context, s *subject, o *unstructured.Unstructured) (*unstructured.Unstructured, error) {
-	if !managedfields.NeedsTransfer(o) {
+func (r *Reconciler) transferManagedFields(ctx context.Context, s *subject, o *unstructured.Unstructured,
+	from managedfields.Selector) (*unstructured.Unstructured, error) {
+	if !managedfields.NeedsTransfer(o, from) {
 		return o, nil
 	}
 	transferred, err := r.write(s, o, func() (*unstructured.Unstructured, error) {
-		return r.Cluster.ReplaceManagedFields(ctx, o, v1alpha1.ChildManager, managedfields.Transfer)
+		return r.Cluster.ReplaceManagedFields(ctx, o, v1alpha1.ChildManager, from.Transfer)
 	})
 	if err != nil {
 		return nil, err

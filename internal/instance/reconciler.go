@@ -128,6 +128,9 @@ func (r *Reconciler) Reconcile(ctx context.Context, key object.Key) reconcile.Re
 	if why := r.Dialect.Suspended(s.instance); why != "" {
 		return r.reportSuspended(ctx, s, why)
 	}
+	if out := r.takeOver(ctx, s); out.IsFinal() {
+		return out
+	}
 	if s.instance.GetDeletionTimestamp() != nil {
 		return r.tearDown(ctx, s)
 	}

@@ -29,7 +29,7 @@ func fieldIs(o *unstructured.Unstructured, want string, path ...string) error {
 	if got := text(o, path...); got != want {
 		return fmt.Errorf("%v is %q, and not %q", path, got, want)
 	}
-	if managedfields.NeedsTransfer(o) {
+	if managedfields.NeedsTransfer(o, managedfields.IsForeign) {
 		return fmt.Errorf("other engines own fields of it: %v", o.GetManagedFields())
 	}
 	return nil

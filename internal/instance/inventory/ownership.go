@@ -1,12 +1,15 @@
 package inventory
 
 import (
+	"crypto/sha256"
+	"encoding/hex"
 	"slices"
 	"strings"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/espalier-dev/espalier/api/v1alpha1"
 	"github.com/espalier-dev/espalier/internal/kube/ownership"
@@ -32,9 +35,45 @@ func GraphManager(o *unstructured.Unstructured) string {
 	return ""
 }
 
+// IsGraph reports whether an object is a Graph.
+func IsGraph(o *unstructured.Unstructured) bool {
+	return o.GetKind() == v1alpha1.GraphKind && o.GroupVersionKind().Group == v1alpha1.GroupVersion.Group
+}
+
+// GraphManagerOf is the field manager with which kro applies the objects of the Graph with a UID.
+func GraphManagerOf(graph types.UID) string {
+	return v1alpha1.GraphManagerPrefix + GraphManagerPart(string(graph))
+}
+
+// GraphManagerPart is the part of a field manager's name that stands for a Graph, or for a node of one.
+func GraphManagerPart(text string) string {
+	sum := sha256.Sum256([]byte(text))
+	return hex.EncodeToString(sum[:])[:graphManagerPartLength]
+}
+
+// graphManagerPartLength is in hexadecimal digits.
+const graphManagerPartLength = 12
+
+// IsOfOtherGraph reports whether kro applies an object for a Graph other than this instance.
+func (o Owner) IsOfOtherGraph(child *unstructured.Unstructured) bool {
+	for e := range ownership.Entries(child) {
+		if strings.HasPrefix(e.Manager, v1alpha1.GraphManagerPrefix) && e.Manager != GraphManagerOf(o.UID) {
+			return true
+		}
+	}
+	return false
+}
+
+// IsAppliedByKRO reports whether kro has applied an object for this Graph, and for no other, and the object is in no other
+// ApplySet. The object may be an instance itself.
+func (o Owner) IsAppliedByKRO(child *unstructured.Unstructured) bool {
+	set := label(child, v1alpha1.ApplySetPartOfLabel)
+	return o.Definition.IsGraph() && GraphManager(child) == GraphManagerOf(o.UID) && !o.IsOfOtherGraph(child) && (set == "" || set == o.ID())
+}
+
 // IsUnowned reports whether an object that isn't the instance's belongs to no other owner, by its metadata: it is in no
-// other ApplySet, has no other controller, and belongs to no other claim and no Graph of kro's. Metadata that names this instance without
-// proof makes no other object its owner.
+// other ApplySet, has no other controller, and belongs to no other claim and no other Graph of kro's. Metadata that names
+// this instance without proof makes no other object its owner.
 func (o Owner) IsUnowned(child *unstructured.Unstructured) bool {
 	labels := child.GetLabels()
 	if set := labels[v1alpha1.ApplySetPartOfLabel]; set != o.ID() && (set != "" || labels[v1alpha1.OwnedLabel] != "") {
@@ -44,7 +83,7 @@ func (o Owner) IsUnowned(child *unstructured.Unstructured) bool {
 		return false
 	}
 	ref := metav1.GetControllerOfNoCopy(child)
-	return (ref == nil || ref.UID == o.UID) && GraphManager(child) == ""
+	return (ref == nil || ref.UID == o.UID) && !o.IsOfOtherGraph(child)
 }
 
 // IsClaimable reports whether a composite is marked as one that a claim may take over.

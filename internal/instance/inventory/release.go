@@ -41,6 +41,19 @@ func (o Owner) LabelPatch(child *unstructured.Unstructured, node string) map[str
 	return map[string]any{"metadata": metadata}
 }
 
+// Labels is the configuration of an object with the labels and the signature of a node's child, and nothing else.
+func (o Owner) Labels(child *unstructured.Unstructured, node string) *unstructured.Unstructured {
+	out := &unstructured.Unstructured{Object: map[string]any{}}
+	out.SetGroupVersionKind(child.GroupVersionKind())
+	out.SetNamespace(child.GetNamespace())
+	out.SetName(child.GetName())
+	out.SetLabels(map[string]string{v1alpha1.ApplySetPartOfLabel: o.ID(), v1alpha1.NodeIDLabel: nodeLabel(node)})
+	annotations := map[string]string{v1alpha1.NodePathAnnotation: node}
+	o.sign(annotations, child, node)
+	out.SetAnnotations(annotations)
+	return out
+}
+
 // RetainPatch is the merge patch that marks a child as retained for the next incarnation of the
 // instance.
 func RetainPatch(child, instance *unstructured.Unstructured) map[string]any {

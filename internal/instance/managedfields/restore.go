@@ -37,15 +37,16 @@ func (e Engine) Manager() string {
 const connectionType = "connection.crossplane.io/v1alpha1"
 
 // Restore returns the managed fields that let an engine continue to manage the object: fields of this program's
-// managers are owned by the engine's. It undoes Transfer. Changed reports whether there was anything to undo. The
-// object isn't changed.
+// managers are owned by the engine's. It undoes Transfer. Graph is the manager with which kro applies the objects of the
+// Graph that the object is of; empty for other objects. Changed reports whether there was anything to undo. The object isn't
+// changed.
 //
 // Crossplane would leave fields that it no longer applies on an object if another manager owned them too. All but two
 // of this program's managers have the names of kro's.
-func Restore(o *unstructured.Unstructured, e Engine) (entries []metav1.ManagedFieldsEntry, changed bool) {
+func Restore(o *unstructured.Unstructured, e Engine, graph string) (entries []metav1.ManagedFieldsEntry, changed bool) {
 	var next, ours entryList
 	for _, entry := range o.GetManagedFields() {
-		to := recipients(o, entry, e)
+		to := recipients(o, entry, e, graph)
 		if to != nil || e == KRO {
 			var restored bool
 			entry, restored = restoreStringData(o, entry)
@@ -58,7 +59,7 @@ func Restore(o *unstructured.Unstructured, e Engine) (entries []metav1.ManagedFi
 		}
 	}
 	for _, entry := range ours {
-		next.distribute(entry, recipients(o, entry, e))
+		next.distribute(entry, recipients(o, entry, e, graph))
 	}
 	return next, changed || len(ours) > 0
 }
@@ -87,11 +88,13 @@ type recipient struct {
 
 // recipients are the managers of an engine that get an entry's fields; nil for an entry that
 // stays.
-func recipients(o *unstructured.Unstructured, entry metav1.ManagedFieldsEntry, e Engine) []recipient {
+func recipients(o *unstructured.Unstructured, entry metav1.ManagedFieldsEntry, e Engine, graph string) []recipient {
 	rest := []recipient{{manager: e.Manager(), operation: metav1.ManagedFieldsOperationUpdate}}
 	switch {
 	case strings.HasPrefix(entry.Manager, ownPrefix):
 		return rest
+	case e == KRO && graph != "" && entry.Manager == v1alpha1.ChildManager:
+		return []recipient{{manager: graph, operation: metav1.ManagedFieldsOperationApply}}
 	case e == KRO:
 		return kroRecipients(o, entry, rest)
 	case entry.Manager == v1alpha1.StatusManager && entry.Subresource == "status" && isComposite(o):
@@ -123,7 +126,7 @@ func kroRecipients(o *unstructured.Unstructured, entry metav1.ManagedFieldsEntry
 		return rest
 	case entry.Manager != v1alpha1.InstanceManager:
 		return nil
-	case !inventory.IsInstance(o):
+	case !inventory.IsInstance(o), inventory.IsGraph(o):
 		return rest
 	case entry.Operation != metav1.ManagedFieldsOperationApply || !hasLabels(entry):
 		return nil

@@ -141,7 +141,7 @@ func TestRestore(t *testing.T) {
 			o := &unstructured.Unstructured{Object: map[string]any{"apiVersion": "v1", "kind": "Thing"}}
 			tc.object(o)
 			o.SetManagedFields(tc.has)
-			entries, changed := managedfields.Restore(o, tc.engine)
+			entries, changed := managedfields.Restore(o, tc.engine, "")
 			if diff := cmp.Diff(tc.want, entries); diff != "" {
 				t.Errorf("%s: -want +got:\n%s", tc.reason, diff)
 			}
@@ -149,9 +149,31 @@ func TestRestore(t *testing.T) {
 				t.Errorf("%s: changed is %t", tc.reason, changed)
 			}
 			o.SetManagedFields(entries)
-			if again, changed := managedfields.Restore(o, tc.engine); changed {
+			if again, changed := managedfields.Restore(o, tc.engine, ""); changed {
 				t.Errorf("there is more to restore: %v", again)
 			}
 		})
+	}
+}
+
+// TestAGraphTakesItsFieldsBack: kro applies the objects of each of its Graphs as a manager of the Graph's.
+func TestAGraphTakesItsFieldsBack(t *testing.T) {
+	const graph = "kro-graphengine.tmpl.0123456789ab"
+	entry := func(manager string) metav1.ManagedFieldsEntry {
+		return metav1.ManagedFieldsEntry{Manager: manager, Operation: metav1.ManagedFieldsOperationApply, APIVersion: "v1", FieldsV1: &metav1.FieldsV1{Raw: []byte(`{"f:data":{}}`)}}
+	}
+	o := &unstructured.Unstructured{Object: map[string]any{}}
+	o.SetManagedFields([]metav1.ManagedFieldsEntry{entry("kubectl"), entry(graph)})
+	taken, changed := managedfields.Selector(managedfields.IsForeign).Transfer(o)
+	if diff := cmp.Diff([]metav1.ManagedFieldsEntry{entry("kubectl"), entry("kro.run/applyset")}, taken); diff != "" || !changed {
+		t.Errorf("taken over: changed %t, -want +got:\n%s", changed, diff)
+	}
+	if _, changed := managedfields.Selector(managedfields.IsFormer).Transfer(o); changed {
+		t.Error("a Graph that another Graph stamps transfers the fields of that")
+	}
+	o.SetManagedFields(taken)
+	back, changed := managedfields.Restore(o, managedfields.KRO, graph)
+	if diff := cmp.Diff([]metav1.ManagedFieldsEntry{entry("kubectl"), entry(graph)}, back); diff != "" || !changed {
+		t.Errorf("given back: changed %t, -want +got:\n%s", changed, diff)
 	}
 }

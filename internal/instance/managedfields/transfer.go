@@ -38,14 +38,17 @@ const (
 	labellerManager = "kro.run/labeller"
 )
 
-// IsForeign reports whether a managed fields entry says something about the owner of an object: it is of a former
-// engine, or of a Graph of kro's.
+// Selector selects managed fields entries by manager, operation and subresource.
+type Selector func(manager, operation, subresource string) bool
+
+// IsForeign reports whether the fields of an entry of a child are to be transferred: it is of a former engine, or of a
+// Graph of kro's.
 func IsForeign(manager, operation, subresource string) bool {
 	return strings.HasPrefix(manager, v1alpha1.GraphManagerPrefix) || IsFormer(manager, operation, subresource)
 }
 
-// IsFormer reports whether fields of a managed fields entry with this manager, operation and subresource are to be
-// transferred from a former engine.
+// IsFormer reports whether the fields of an entry of an instance are to be transferred from a former engine. The entry of
+// a Graph that has the instance as its object proves that, and is the Graph's to transfer.
 func IsFormer(manager, operation, subresource string) bool {
 	if subresource != "" {
 		return false
@@ -63,29 +66,29 @@ func isComposer(manager string) bool {
 	return manager == composedPrefix || strings.HasPrefix(manager, composedPrefix+"/")
 }
 
-// NeedsTransfer reports whether former engines own fields of an object, or this program's manager the stringData of a
+// NeedsTransfer reports whether selected managers own fields of an object, or this program's manager the stringData of a
 // Secret, as former versions did. It is cheap: every reconcile calls it.
-func NeedsTransfer(o *unstructured.Unstructured) bool {
+func NeedsTransfer(o *unstructured.Unstructured, from Selector) bool {
 	secret := object.IsSecret(o)
 	for entry := range ownership.Entries(o) {
-		if IsFormer(entry.Manager, string(entry.Operation), entry.Subresource) || secret && ownsStringData(entry) {
+		if from(entry.Manager, string(entry.Operation), entry.Subresource) || secret && ownsStringData(entry) {
 			return true
 		}
 	}
 	return false
 }
 
-// Transfer returns the managed fields of an object without entries of former engines: this program's managers own their
+// Transfer returns the managed fields of an object without the selected entries: this program's managers own their
 // fields instead, and own data instead of stringData in a Secret. Changed reports whether there were any. The object
 // isn't changed.
-func Transfer(o *unstructured.Unstructured) (entries []metav1.ManagedFieldsEntry, changed bool) {
-	if !NeedsTransfer(o) {
+func (from Selector) Transfer(o *unstructured.Unstructured) (entries []metav1.ManagedFieldsEntry, changed bool) {
+	if !NeedsTransfer(o, from) {
 		return o.GetManagedFields(), false
 	}
 	var next, former entryList
 	all := o.GetManagedFields()
 	for _, entry := range all {
-		if IsFormer(entry.Manager, string(entry.Operation), entry.Subresource) {
+		if from(entry.Manager, string(entry.Operation), entry.Subresource) {
 			former = append(former, entry)
 		} else {
 			next = append(next, entry)
@@ -121,10 +124,10 @@ func TakeSpec(o *unstructured.Unstructured, manager string) (entries []metav1.Ma
 // Applied are the fields that a manager has applied to an object, including those of former engines that will be
 // transferred to it.
 func Applied(o *unstructured.Unstructured, manager string) *fieldpath.Set {
-	if !NeedsTransfer(o) {
+	if !NeedsTransfer(o, IsForeign) {
 		return ownership.AppliedFields(o, manager)
 	}
-	entries, _ := Transfer(o)
+	entries, _ := Selector(IsForeign).Transfer(o)
 	for _, entry := range entries {
 		if entry.Manager == manager && entry.Operation == metav1.ManagedFieldsOperationApply && entry.Subresource == "" {
 			return ownership.Decode(entry)
@@ -139,7 +142,7 @@ type entryList []metav1.ManagedFieldsEntry
 func (l *entryList) transfer(entry metav1.ManagedFieldsEntry, r role) {
 	fields := ownership.Decode(entry)
 	switch {
-	case entry.Manager == claimManager, isComposer(entry.Manager):
+	case entry.Manager == claimManager, isComposer(entry.Manager), strings.HasPrefix(entry.Manager, v1alpha1.GraphManagerPrefix):
 		l.add(entry, v1alpha1.ChildManager, metav1.ManagedFieldsOperationApply, fields)
 	case entry.Manager == labellerManager:
 		l.add(entry, v1alpha1.InstanceManager, metav1.ManagedFieldsOperationApply, fields)

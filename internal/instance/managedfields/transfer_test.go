@@ -66,7 +66,7 @@ func show(t *testing.T, o *unstructured.Unstructured, entries []metav1.ManagedFi
 func TestTransfer(t *testing.T) {
 	var b strings.Builder
 	for _, o := range recorded(t) {
-		entries, changed := managedfields.Transfer(o)
+		entries, changed := managedfields.Selector(managedfields.IsForeign).Transfer(o)
 		if !changed {
 			t.Errorf("%s %s: nothing is transferred", o.GetKind(), o.GetName())
 		}
@@ -78,7 +78,7 @@ func TestTransfer(t *testing.T) {
 func TestATransferLosesNoFieldAndIsIdempotent(t *testing.T) {
 	for _, o := range recorded(t) {
 		before := o.DeepCopy()
-		entries, _ := managedfields.Transfer(o)
+		entries, _ := managedfields.Selector(managedfields.IsForeign).Transfer(o)
 		if diff := cmp.Diff(before, o); diff != "" {
 			t.Errorf("%s %s was changed:\n%s", o.GetKind(), o.GetName(), diff)
 		}
@@ -95,7 +95,7 @@ func TestATransferLosesNoFieldAndIsIdempotent(t *testing.T) {
 			t.Errorf("%s %s: no manager owns %s any more", o.GetKind(), o.GetName(), lost)
 		}
 		o.SetManagedFields(entries)
-		if again, changed := managedfields.Transfer(o); changed || managedfields.NeedsTransfer(o) || cmp.Diff(entries, again) != "" {
+		if again, changed := managedfields.Selector(managedfields.IsForeign).Transfer(o); changed || managedfields.NeedsTransfer(o, managedfields.IsForeign) || cmp.Diff(entries, again) != "" {
 			t.Errorf("%s %s: there is more to transfer", o.GetKind(), o.GetName())
 		}
 	}
@@ -110,7 +110,7 @@ func TestNothingIsTransferredWithoutFormerEngines(t *testing.T) {
 		{Manager: "crossplane", Operation: metav1.ManagedFieldsOperationUpdate, Subresource: "status", FieldsV1: fields},
 		{Manager: "crossplane", Operation: metav1.ManagedFieldsOperationApply, FieldsV1: fields}, // a package manager
 	})
-	if _, changed := managedfields.Transfer(o); changed || managedfields.NeedsTransfer(o) {
+	if _, changed := managedfields.Selector(managedfields.IsForeign).Transfer(o); changed || managedfields.NeedsTransfer(o, managedfields.IsForeign) {
 		t.Error("it is transferred")
 	}
 }
@@ -128,7 +128,7 @@ func TestATransferMergesEntries(t *testing.T) {
 			FieldsV1: &metav1.FieldsV1{Raw: []byte(`{"f:data":{"f:b":{},"f:c":{}},"f:list":{"k:{\"name\":\"x\"}":{}}}`)},
 		},
 	})
-	entries, _ := managedfields.Transfer(o)
+	entries, _ := managedfields.Selector(managedfields.IsForeign).Transfer(o)
 	want := []metav1.ManagedFieldsEntry{{
 		Manager: v1alpha1.ChildManager, Operation: metav1.ManagedFieldsOperationApply, APIVersion: "v1", Time: &late,
 		FieldsV1: &metav1.FieldsV1{Raw: []byte(`{"f:data":{"f:a":{},"f:b":{},"f:c":{}},"f:list":{"k:{\"name\":\"x\"}":{".":{},"f:v":{}}}}`)},
@@ -145,7 +145,7 @@ func TestUpdatedFieldsAreTheParentsUnlessTheyAreTheEnginesOwn(t *testing.T) {
 		Manager: "crossplane", Operation: metav1.ManagedFieldsOperationUpdate, APIVersion: "example.org/v1",
 		FieldsV1: &metav1.FieldsV1{Raw: []byte(`{"f:metadata":{"f:finalizers":{},"f:labels":{".":{},"f:crossplane.io/composite":{}}},"f:spec":{".":{},"f:size":{},"f:resourceRefs":{}}}`)},
 	}})
-	entries, _ := managedfields.Transfer(o)
+	entries, _ := managedfields.Selector(managedfields.IsForeign).Transfer(o)
 	want := []metav1.ManagedFieldsEntry{
 		{
 			Manager: v1alpha1.InstanceManager, Operation: metav1.ManagedFieldsOperationUpdate, APIVersion: "example.org/v1",
@@ -195,18 +195,18 @@ func TestStringDataOfASecretBecomeData(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			o := &unstructured.Unstructured{Object: map[string]any{"apiVersion": "v1", "kind": tc.kind}}
 			o.SetManagedFields(tc.has)
-			entries, changed := managedfields.Transfer(o)
+			entries, changed := managedfields.Selector(managedfields.IsForeign).Transfer(o)
 			if diff := cmp.Diff(tc.want, entries); diff != "" {
 				t.Errorf("%s: -want +got:\n%s", tc.reason, diff)
 			}
-			if wanted := cmp.Diff(tc.has, tc.want) != ""; changed != wanted || managedfields.NeedsTransfer(o) != wanted {
+			if wanted := cmp.Diff(tc.has, tc.want) != ""; changed != wanted || managedfields.NeedsTransfer(o, managedfields.IsForeign) != wanted {
 				t.Errorf("%s: changed is %t", tc.reason, changed)
 			}
 			if applied := managedfields.Applied(o, v1alpha1.ChildManager); !applied.Equals(setOf(t, tc.want[len(tc.want)-1])) {
 				t.Errorf("%s: applied are\n%s", tc.reason, applied)
 			}
 			o.SetManagedFields(entries)
-			if managedfields.NeedsTransfer(o) {
+			if managedfields.NeedsTransfer(o, managedfields.IsForeign) {
 				t.Error("there is more to transfer")
 			}
 		})

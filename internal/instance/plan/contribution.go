@@ -1,8 +1,6 @@
 package plan
 
 import (
-	"crypto/sha256"
-	"encoding/hex"
 	"fmt"
 	"slices"
 	"strings"
@@ -46,20 +44,12 @@ func (c *Contribution) Record() v1alpha1.Contribution {
 // contributorPrefix begins the field managers of contributions. A part for the instance and a part for the node follow.
 const contributorPrefix = "kro-graphengine.patch."
 
-// contributorPartLength is in hexadecimal digits.
-const contributorPartLength = 12
-
-func contributorPart(text string) string {
-	sum := sha256.Sum256([]byte(text))
-	return hex.EncodeToString(sum[:])[:contributorPartLength]
-}
-
 func contributorsOf(instance types.UID) string {
-	return contributorPrefix + contributorPart(string(instance)) + "."
+	return contributorPrefix + inventory.GraphManagerPart(string(instance)) + "."
 }
 
 func contributor(instance types.UID, node string) string {
-	return contributorsOf(instance) + contributorPart(string(instance)+"/"+node)
+	return contributorsOf(instance) + inventory.GraphManagerPart(string(instance)+"/"+node)
 }
 
 // IsContributor reports whether a managed fields entry is of a contribution of any instance.

@@ -42,7 +42,7 @@ func (o Obstacle) IsCleared(found *unstructured.Unstructured, synced bool, owner
 	case o.Refused != nil && ContentDigest(found) != o.Refused.LiveDigest:
 		return true
 	}
-	return synced && owner.Owns(found) && found.GetDeletionTimestamp() == nil && inventory.GraphManager(found) == ""
+	return synced && owner.Owns(found) && found.GetDeletionTimestamp() == nil && !owner.IsOfOtherGraph(found)
 }
 
 // IsNamespace reports whether the obstacle is a namespace.

@@ -155,7 +155,7 @@ func decide(node Node, preserved preservation, facts Facts, history History, own
 	if node.Observed != nil && node.Observed.GetDeletionTimestamp() != nil {
 		return deferred(node, TerminatingProblem(node.Observed))
 	}
-	if node.Observed != nil && inventory.GraphManager(node.Observed) != "" {
+	if node.Observed != nil && owner.IsOfOtherGraph(node.Observed) {
 		return deferred(node, notOwned(NameHolder{Unstructured: node.Observed}, owner, false))
 	}
 	step.Object = node.Object.DeepCopy()
@@ -172,7 +172,7 @@ func decide(node Node, preserved preservation, facts Facts, history History, own
 	switch {
 	case node.Observed == nil:
 		step.Action = Create
-	case inventory.AppliedDigest(node.Observed) != inventory.AppliedDigest(applied), managedfields.NeedsTransfer(node.Observed):
+	case inventory.AppliedDigest(node.Observed) != inventory.AppliedDigest(applied), managedfields.NeedsTransfer(node.Observed, managedfields.IsForeign):
 		step.Action = Update // fields of a former engine are transferred first, and so removed unless desired
 		if node.Drift.Policy == v1alpha1.DriftIgnore {
 			step.OmitFields = step.FieldsLeft(LostFields(step.Object, node.Observed, manager))

@@ -12,6 +12,7 @@ import (
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 
 	"github.com/espalier-dev/espalier/internal/diag"
+	"github.com/espalier-dev/espalier/internal/instance/inventory"
 	"github.com/espalier-dev/espalier/internal/instance/plan"
 	"github.com/espalier-dev/espalier/internal/instance/report"
 	"github.com/espalier-dev/espalier/internal/object"
@@ -36,7 +37,7 @@ func New(objects []preview.Object, failed map[object.Key]string) Plan {
 	explained := map[object.Key]bool{} // by the status
 	for _, o := range slices.SortedFunc(slices.Values(objects), func(a, b preview.Object) int { return keyOf(a).Compare(keyOf(b)) }) {
 		key := keyOf(o)
-		if o.Reconciled && !slices.Contains(dialectGroups, key.Group) {
+		if o.Reconciled && (!slices.Contains(dialectGroups, key.Group) || inventory.IsGraph(o.Latest())) {
 			in.Decisions[key] = plan.Plan{} // it is an instance, even if it has no inventory yet
 		}
 		deletion, isDeleted := beingDeleted(o)

@@ -32,9 +32,10 @@ var userAnnotations = []string{
 
 // Released returns the object as the engine needs it to continue: the engine's field managers
 // own the fields of Espalier's, and Espalier's labels, annotations and owner references are
-// removed. Changed reports whether the result differs from o, which is not modified.
-func Released(o *unstructured.Unstructured, engine managedfields.Engine) (out *unstructured.Unstructured, changed bool) {
-	entries, changed := managedfields.Restore(o, engine)
+// removed. Graph is the manager with which kro applies the objects of the Graph that the object is of; empty for other
+// objects. Changed reports whether the result differs from o, which is not modified.
+func Released(o *unstructured.Unstructured, engine managedfields.Engine, graph string) (out *unstructured.Unstructured, changed bool) {
+	entries, changed := managedfields.Restore(o, engine, graph)
 	out = o.DeepCopy()
 	out.SetManagedFields(entries)
 	labels, annotations := out.GetLabels(), out.GetAnnotations()
@@ -57,10 +58,7 @@ func Released(o *unstructured.Unstructured, engine managedfields.Engine) (out *u
 			drop(labels, v1alpha1.ApplySetPartOfLabel)
 			drop(labels, v1alpha1.NodeIDLabel)
 		}
-		for _, key := range []string{
-			v1alpha1.ApplySetToolingAnnotation, v1alpha1.ApplySetKindsAnnotation,
-			v1alpha1.ApplySetNamespacesAnnotation, v1alpha1.ApplySetHashAnnotation,
-		} {
+		for _, key := range applySetAnnotations {
 			drop(annotations, key)
 		}
 		if managedfields.IsConnection(o) {
@@ -73,6 +71,23 @@ func Released(o *unstructured.Unstructured, engine managedfields.Engine) (out *u
 	} else if hash := annotations[v1alpha1.ApplySetHashAnnotation]; !strings.HasPrefix(hash, "sha256:") {
 		drop(annotations, v1alpha1.ApplySetHashAnnotation) // kro's own has the prefix, and hashes other input
 	}
+	if graph != "" && engine == managedfields.KRO {
+		ownLabels, ownAnnotations := inventory.Marks(o)
+		for _, key := range slices.Concat(ownLabels, ownAnnotations) {
+			if isItem := inventory.ItemOf(o) != nil; !slices.Contains(marksOfGraph, key) && (!isItem || key != v1alpha1.InstanceIDLabel) {
+				drop(labels, key)
+				drop(annotations, key)
+			}
+		}
+	}
+	if inventory.IsGraph(o) && engine == managedfields.KRO { // kro keeps no ApplySet for it
+		for _, key := range []string{v1alpha1.ApplySetIDLabel, v1alpha1.OwnedLabel, v1alpha1.VersionLabel} {
+			drop(labels, key)
+		}
+		for _, key := range applySetAnnotations {
+			drop(annotations, key)
+		}
+	}
 	out.SetLabels(orNil(labels))
 	out.SetAnnotations(orNil(annotations))
 	refs := slices.DeleteFunc(out.GetOwnerReferences(), func(r metav1.OwnerReference) bool { return isOwnReference(o, r, engine) })
@@ -81,6 +96,17 @@ func Released(o *unstructured.Unstructured, engine managedfields.Engine) (out *u
 		changed = true
 	}
 	return out, changed
+}
+
+var applySetAnnotations = []string{
+	v1alpha1.ApplySetToolingAnnotation, v1alpha1.ApplySetKindsAnnotation, v1alpha1.ApplySetNamespacesAnnotation, v1alpha1.ApplySetHashAnnotation,
+}
+
+// marksOfGraph are the marks that kro sets on the objects of its Graphs too. On items of collections it also sets
+// v1alpha1.InstanceIDLabel.
+var marksOfGraph = []string{
+	v1alpha1.NodeIDLabel, v1alpha1.CollectionIndexLabel, v1alpha1.CollectionSizeLabel,
+	v1alpha1.NodePathAnnotation, v1alpha1.ApplyOrderAnnotation, v1alpha1.PolicyAnnotation,
 }
 
 // orNil returns nil for an empty map, as the API server stores it.

@@ -66,3 +66,20 @@ func drop(t *testing.T, c *unstructured.Unstructured, version string) {
 		t.Fatal(err)
 	}
 }
+
+// GraphCRD is the CustomResourceDefinition of Graphs as kro installs it: without the fields that only Espalier has.
+func GraphCRD(t *testing.T) *unstructured.Unstructured {
+	t.Helper()
+	c := parsed(t, v1alpha1.GraphCRDs)[0]
+	c.SetAnnotations(nil)
+	versions, _, _ := unstructured.NestedSlice(c.Object, "spec", "versions")
+	version, _ := versions[0].(map[string]any)
+	for _, path := range [][]string{{"spec", "properties", "waitForReadiness"}, {"status", "properties", "observedGeneration"}, {"status", "x-kubernetes-preserve-unknown-fields"}} {
+		unstructured.RemoveNestedField(version, append([]string{"schema", "openAPIV3Schema", "properties"}, path...)...)
+	}
+	unstructured.RemoveNestedField(version, "schema", "openAPIV3Schema", "properties", "status", "default")
+	if err := unstructured.SetNestedSlice(c.Object, versions, "spec", "versions"); err != nil {
+		t.Fatal(err)
+	}
+	return c
+}

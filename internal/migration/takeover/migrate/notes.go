@@ -11,6 +11,7 @@ import (
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/client-go/dynamic"
 
+	"github.com/espalier-dev/espalier/api/v1alpha1"
 	"github.com/espalier-dev/espalier/internal/instance/managedfields"
 )
 
@@ -24,34 +25,38 @@ func deploymentOf(e managedfields.Engine) deployment {
 	return deployment{"kro", "app.kubernetes.io/name=kro"}
 }
 
-// unserved are the kinds of an engine that Espalier does not serve.
-func unserved(e managedfields.Engine) []schema.GroupVersionResource {
-	if e != managedfields.Crossplane {
-		return nil
+// unserved are the kinds of an engine that Espalier does not serve, or not without being configured to, and what about them.
+func unserved(e managedfields.Engine, graphs bool) (kinds []schema.GroupVersionResource, why string) {
+	switch {
+	case e != managedfields.Crossplane && graphs:
+		return nil, ""
+	case e != managedfields.Crossplane:
+		return []schema.GroupVersionResource{v1alpha1.GroupVersion.WithResource("graphs")},
+			"Espalier serves them only where graphs is set in the file of --config, here and for espalier run"
 	}
 	packages, operations := schema.GroupVersion{Group: "pkg.crossplane.io", Version: "v1"}, schema.GroupVersion{Group: "ops.crossplane.io", Version: "v1alpha1"}
 	return []schema.GroupVersionResource{
 		packages.WithResource("providers"), packages.WithResource("configurations"),
 		operations.WithResource("operations"), operations.WithResource("cronoperations"), operations.WithResource("watchoperations"),
-	}
+	}, "Espalier serves packages and operations only where packages.enabled and operations.enabled are set. Providers keep running, but are no longer upgraded"
 }
 
 // Notes are remarks on the engines that objects are taken over from: which may still run, and
-// which of their kinds Espalier does not serve. What cannot be read is left out.
-func Notes(ctx context.Context, client dynamic.Interface, engines []managedfields.Engine) []string {
+// which of their kinds Espalier does not serve. Graphs says that it serves Graphs. What cannot be read is left out.
+func Notes(ctx context.Context, client dynamic.Interface, engines []managedfields.Engine, graphs bool) []string {
 	var out []string
 	for _, e := range engines {
 		out = append(out, runningNotes(ctx, client, deploymentOf(e))...)
 		var counts []string
-		for _, gvr := range unserved(e) {
+		kinds, why := unserved(e, graphs)
+		for _, gvr := range kinds {
 			list, err := client.Resource(gvr).List(ctx, metav1.ListOptions{})
 			if err == nil && len(list.Items) > 0 {
 				counts = append(counts, fmt.Sprintf("%s (%d)", gvr.GroupResource(), len(list.Items)))
 			}
 		}
 		if len(counts) > 0 {
-			out = append(out, "objects of "+strings.Join(counts,
-				", ")+" stay unchanged: Espalier serves packages and operations only where packages.enabled and operations.enabled are set. Providers keep running, but are no longer upgraded")
+			out = append(out, "objects of "+strings.Join(counts, ", ")+" stay unchanged: "+why)
 		}
 	}
 	return out

@@ -26,6 +26,7 @@ import (
 	"github.com/espalier-dev/espalier/api/v1alpha1"
 	"github.com/espalier-dev/espalier/internal/instance/inventory"
 	"github.com/espalier-dev/espalier/internal/instance/managedfields"
+	"github.com/espalier-dev/espalier/internal/instance/report"
 	"github.com/espalier-dev/espalier/internal/kube"
 	"github.com/espalier-dev/espalier/internal/kube/crd"
 	"github.com/espalier-dev/espalier/internal/migration/takeover"
@@ -63,6 +64,8 @@ type releaser struct {
 	// replaced are the engine's own CustomResourceDefinitions that Espalier has replaced.
 	replaced []*unstructured.Unstructured
 	done     map[types.UID]bool
+	// graphs are the managers with which kro applies the objects of Graphs, by the ids of their ApplySets.
+	graphs map[string]string
 	// discover returns a mapper for kinds without a CustomResourceDefinition; discovered is
 	// that mapper, nil until it is needed.
 	discover   func() (mapper, error)
@@ -82,7 +85,8 @@ type resource struct {
 // Release gives the objects of a dialect back to the engine that they were taken over from,
 // with one write per object, and one of the status of instances and definitions. Children go before their instances, which list them, so Release
 // can be interrupted at any time and run again. It returns a RunningError while the
-// controllers run. Objects that are deleted meanwhile are skipped.
+// controllers run. Objects that are deleted meanwhile are skipped. Graphs without a kind go before their children, which the
+// status of each lists then.
 func Release(ctx context.Context, o ReleaseOptions) error {
 	client, err := dynamic.NewForConfig(o.Config)
 	if err != nil {
@@ -92,7 +96,7 @@ func Release(ctx context.Context, o ReleaseOptions) error {
 }
 
 func newReleaser(o ReleaseOptions, client dynamic.Interface, discover func() (mapper, error)) *releaser {
-	return &releaser{ReleaseOptions: o, client: client, discover: discover, done: map[types.UID]bool{}}
+	return &releaser{ReleaseOptions: o, client: client, discover: discover, done: map[types.UID]bool{}, graphs: map[string]string{}}
 }
 
 // discover reads all kinds that the API server serves.
@@ -124,6 +128,16 @@ func (r *releaser) run(ctx context.Context) error {
 		}
 		instances = append(instances, found...)
 	}
+	if r.Engine == managedfields.KRO {
+		graphs, err := r.list(ctx, v1alpha1.GroupVersion.WithKind(v1alpha1.GraphKind).GroupKind(), "")
+		if err != nil {
+			return err
+		}
+		for i := range graphs {
+			r.graphs[inventory.ApplySetID(object.KeyOf(&graphs[i]))] = inventory.GraphManagerOf(graphs[i].GetUID())
+		}
+		instances = append(instances, graphs...)
+	}
 	for _, gk := range r.definitions() {
 		found, err := r.list(ctx, gk, "")
 		if err != nil {
@@ -143,6 +157,9 @@ func (r *releaser) run(ctx context.Context) error {
 	}
 	children, err := r.children(ctx, instances)
 	if err != nil {
+		return err
+	}
+	if err := r.releaseGraphs(ctx, instances, children); err != nil {
 		return err
 	}
 	for i := range children {
@@ -246,6 +263,69 @@ func (r *releaser) definitions() []schema.GroupKind {
 	}
 }
 
+// releaseGraphs releases Graphs. One that is a child of another goes after it.
+func (r *releaser) releaseGraphs(ctx context.Context, instances, children []unstructured.Unstructured) error {
+	of, left := map[string][]unstructured.Unstructured{}, map[string]*unstructured.Unstructured{} // by ApplySet
+	for i, o := range slices.Concat(instances, children) {
+		set := o.GetLabels()[v1alpha1.ApplySetPartOfLabel]
+		of[set] = append(of[set], o)
+		if id := inventory.ApplySetID(object.KeyOf(&o)); i < len(instances) && r.graphs[id] != "" {
+			left[id] = &instances[i]
+		}
+	}
+	var release func(id string) error
+	release = func(id string) error {
+		o := left[id]
+		if o == nil {
+			return nil
+		}
+		delete(left, id)
+		if err := release(o.GetLabels()[v1alpha1.ApplySetPartOfLabel]); err != nil {
+			return err
+		}
+		return r.releaseGraph(ctx, o, of[id])
+	}
+	for i := range instances {
+		if err := release(inventory.ApplySetID(object.KeyOf(&instances[i]))); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// releaseGraph completes the record of a Graph, by which kro knows its children, and releases the Graph. Without an inventory
+// it is taken over from that record, should Espalier start before all children are released.
+func (r *releaser) releaseGraph(ctx context.Context, o *unstructured.Unstructured, children []unstructured.Unstructured) error {
+	at, options, err := r.access(o)
+	if err != nil {
+		return err
+	}
+	recorded, err := r.releaseStatus(ctx, at, o, options, func(o *unstructured.Unstructured) ([]byte, error) { return takeover.RecordPatch(o, children) })
+	if err != nil || recorded == nil {
+		return err
+	}
+	if !r.DryRun {
+		o = recorded
+	}
+	return r.release(ctx, o, true)
+}
+
+// access returns how an object is written.
+func (r *releaser) access(o *unstructured.Unstructured) (at dynamic.ResourceInterface, options metav1.PatchOptions, err error) {
+	of, err := r.resource(o.GroupVersionKind().GroupKind())
+	if err != nil {
+		return nil, options, err
+	}
+	options.FieldManager = r.Engine.Manager()
+	if r.DryRun {
+		options.DryRun = []string{metav1.DryRunAll}
+	}
+	if o.GetNamespace() != "" {
+		return r.client.Resource(of.gvr).Namespace(o.GetNamespace()), options, nil
+	}
+	return r.client.Resource(of.gvr), options, nil
+}
+
 // children returns the children of instances that are no instances themselves.
 func (r *releaser) children(ctx context.Context, instances []unstructured.Unstructured) ([]unstructured.Unstructured, error) {
 	isInstance, ids, kinds := map[types.UID]bool{}, map[string]bool{}, map[schema.GroupKind]bool{}
@@ -255,6 +335,11 @@ func (r *releaser) children(ctx context.Context, instances []unstructured.Unstru
 		ids[inventory.ApplySetID(object.KeyOf(o))] = true
 		for _, gk := range inventory.Read(o).GroupKinds() {
 			kinds[gk] = true
+		}
+		if inventory.IsGraph(o) {
+			for _, m := range report.ReadManaged(o) {
+				kinds[schema.FromAPIVersionAndKind(m.APIVersion, m.Kind).GroupKind()] = true
+			}
 		}
 	}
 	var out []unstructured.Unstructured
@@ -293,27 +378,19 @@ func (r *releaser) release(ctx context.Context, o *unstructured.Unstructured, wi
 		return nil
 	}
 	r.done[o.GetUID()] = true
-	of, err := r.resource(o.GroupVersionKind().GroupKind())
+	at, options, err := r.access(o)
 	if err != nil {
 		return err
 	}
-	var at dynamic.ResourceInterface = r.client.Resource(of.gvr)
-	if o.GetNamespace() != "" {
-		at = r.client.Resource(of.gvr).Namespace(o.GetNamespace())
-	}
-	options := metav1.PatchOptions{FieldManager: r.Engine.Manager()}
-	if r.DryRun {
-		options.DryRun = []string{metav1.DryRunAll}
-	}
 	before := o
 	if withStatus {
-		if o, err = r.releaseStatus(ctx, at, o, options); err != nil || o == nil {
+		if o, err = r.releaseStatus(ctx, at, o, options, takeover.StatusPatch); err != nil || o == nil {
 			return err
 		}
 	}
 	cleaned := o
 	for range attempts {
-		next, changed := takeover.Released(o, r.Engine)
+		next, changed := takeover.Released(o, r.Engine, r.graphs[o.GetLabels()[v1alpha1.ApplySetPartOfLabel]])
 		if !changed {
 			r.Each(preview.Object{Before: before, After: o})
 			return nil
@@ -371,13 +448,13 @@ func (r *releaser) restore(ctx context.Context, o *unstructured.Unstructured) er
 	return fmt.Errorf("give back %s: %w", object.KeyOf(o), errBusy)
 }
 
-// releaseStatus removes Espalier's own fields from the status, and returns the object after that; nil if it is gone.
+// releaseStatus patches the status, unless the patch is nil, and returns the object after that; nil if it is gone.
 func (r *releaser) releaseStatus(ctx context.Context, at dynamic.ResourceInterface, o *unstructured.Unstructured,
-	options metav1.PatchOptions) (*unstructured.Unstructured, error) {
+	options metav1.PatchOptions, patch func(*unstructured.Unstructured) ([]byte, error)) (*unstructured.Unstructured, error) {
 	for range attempts {
-		body, err := takeover.StatusPatch(o)
+		body, err := patch(o)
 		if err != nil {
-			return nil, fmt.Errorf("encode a patch of the status of %s: %w", object.KeyOf(o), err)
+			return nil, fmt.Errorf("give back the status of %s: %w", object.KeyOf(o), err)
 		}
 		if body == nil {
 			return o, nil

@@ -11,6 +11,7 @@ import (
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 
+	"github.com/espalier-dev/espalier/internal/instance/inventory"
 	"github.com/espalier-dev/espalier/internal/instance/managedfields"
 	"github.com/espalier-dev/espalier/internal/object"
 	"github.com/espalier-dev/espalier/internal/simulation/preview"
@@ -84,6 +85,33 @@ func TestReleaseWritesChildrenThenInstancesThenDefinitions(t *testing.T) {
 	}
 	if writes, looked, err = release(t, c); len(writes) > 0 || len(looked) != len(want) || err != nil {
 		t.Errorf("a second release: %q, observed %q, %v", writes, looked, err)
+	}
+}
+
+// TestReleaseOfGraphs releases a Graph after the Graph that stamps it, and both before their children, which they record.
+func TestReleaseOfGraphs(t *testing.T) {
+	c := taken()
+	c.Kinds[schema.GroupKind{Group: "kro.run", Kind: "Graph"}] = fakekube.Kind{Preferred: "v1alpha1"}
+	graph := func(name string) object.Key {
+		return object.Key{Group: "kro.run", Kind: "Graph", Namespace: "prod", Name: name}
+	}
+	for _, text := range []string{
+		"{apiVersion: kro.run/v1alpha1, kind: Graph, metadata: {name: inner, namespace: prod, uid: g-2, labels: {applyset.kubernetes.io/part-of: " + inventory.ApplySetID(graph("outer")) + "}, annotations: {espalier.dev/applied: x}}}",
+		"{apiVersion: kro.run/v1alpha1, kind: Graph, metadata: {name: outer, namespace: prod, uid: g-1, annotations: {applyset.kubernetes.io/contains-group-kinds: Graph.kro.run}}}",
+		"{apiVersion: v1, kind: ConfigMap, metadata: {name: part, namespace: prod, uid: cm-2, labels: {applyset.kubernetes.io/part-of: " + inventory.ApplySetID(graph("inner")) + "}}}",
+	} {
+		c.Add(fakekube.Parse(text))
+	}
+	c.Change(graph("inner"), func(o *unstructured.Unstructured) {
+		o.Object["status"] = map[string]any{"managedResources": []any{map[string]any{"nodeID": "a", "apiVersion": "v1", "kind": "ConfigMap", "namespace": "prod", "name": "part", "uid": "cm-2"}}}
+	})
+	writes, _, err := release(t, c)
+	want := []string{"patch Graph prod/outer", "patch Graph prod/outer", "patch Graph prod/inner", "patch ConfigMap prod/part", "patch ConfigMap prod/web"}
+	if diff := cmp.Diff(want, writes[:min(len(want), len(writes))]); diff != "" || err != nil {
+		t.Errorf("%v; writes (-want +got):\n%s", err, diff)
+	}
+	if writes, _, err = release(t, c); len(writes) > 0 || err != nil {
+		t.Errorf("a second release: %q, %v", writes, err)
 	}
 }
 

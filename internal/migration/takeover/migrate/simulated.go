@@ -48,7 +48,7 @@ func PlanTakeover(ctx context.Context, o server.ManagerOptions, timeout time.Dur
 	if err != nil {
 		return out, fmt.Errorf("connect to the API server: %w", err)
 	}
-	out.Notes = append(out.Notes, Notes(ctx, client, engines(o.Dialects))...)
+	out.Notes = append(out.Notes, Notes(ctx, client, engines(o.Dialects), o.Graphs)...)
 	if err := simulation.RefuseHeld(ctx, client); err != nil {
 		return out, err
 	}

@@ -124,17 +124,23 @@ func TestNotesAboutFormerEngines(t *testing.T) {
 ---
 {apiVersion: pkg.crossplane.io/v1, kind: Provider, metadata: {name: aws}}
 ---
-{apiVersion: pkg.crossplane.io/v1, kind: Provider, metadata: {name: gcp}}`)
+{apiVersion: pkg.crossplane.io/v1, kind: Provider, metadata: {name: gcp}}
+---
+{apiVersion: kro.run/v1alpha1, kind: Graph, metadata: {name: web, namespace: prod}}`)
 	want := []string{
 		"kro may be running: Deployment kro/kro has replicas. Scale it to zero before Espalier starts; two engines undo each other's work",
+		"objects of graphs.kro.run (1) stay unchanged: Espalier serves them only where graphs is set in the file of --config, here and for espalier run",
 		"Crossplane may be running: Deployment crossplane-system/crossplane has replicas. Scale it to zero before Espalier starts; two engines undo each other's work",
 		"objects of providers.pkg.crossplane.io (2) stay unchanged: Espalier serves packages and operations only where packages.enabled and operations.enabled are set. Providers keep running, but are no longer upgraded",
 	}
-	if diff := cmp.Diff(want, Notes(t.Context(), c, []managedfields.Engine{managedfields.KRO, managedfields.Crossplane})); diff != "" {
+	if diff := cmp.Diff(want, Notes(t.Context(), c, []managedfields.Engine{managedfields.KRO, managedfields.Crossplane}, false)); diff != "" {
 		t.Errorf("notes (-want +got):\n%s", diff)
 	}
+	if got := Notes(t.Context(), c, []managedfields.Engine{managedfields.KRO}, true); len(got) != 1 {
+		t.Errorf("Graphs are served: got %q", got)
+	}
 	c.Before = func(string) error { return errTest }
-	if got := Notes(t.Context(), c, []managedfields.Engine{managedfields.KRO, managedfields.Crossplane}); len(got) > 0 {
+	if got := Notes(t.Context(), c, []managedfields.Engine{managedfields.KRO, managedfields.Crossplane}, false); len(got) > 0 {
 		t.Errorf("lists fail: got %q", got)
 	}
 }
