@@ -12,6 +12,7 @@ import (
 
 	"github.com/espalier-dev/espalier/internal/condition"
 	"github.com/espalier-dev/espalier/internal/diag"
+	"github.com/espalier-dev/espalier/internal/graph"
 	"github.com/espalier-dev/espalier/internal/instance/inventory"
 	"github.com/espalier-dev/espalier/internal/instance/report"
 	"github.com/espalier-dev/espalier/internal/object"
@@ -34,7 +35,7 @@ type ClusterStatus struct {
 
 // DefinitionStatus is a definition, the newest revision of a composition, or a kind of managed resources, with what is not ready of it.
 type DefinitionStatus struct {
-	// Object is the definition; nil for managed resources, and for instances of a kind whose definition is gone or was not read.
+	// Object is the definition; nil for managed resources, for Graphs, and for instances of a kind whose definition is gone or was not read.
 	Object *report.Object `json:"object,omitempty"`
 	// Kind is the kind of these objects, without a definition. Managed is true for managed resources.
 	Kind    string `json:"kind,omitempty"`
@@ -188,11 +189,15 @@ func (d DefinitionStatus) name() string {
 	switch {
 	case d.Object != nil:
 		return d.Object.String()
+	case d.isOfGraphs():
+		return "Graphs"
 	case d.Managed:
 		return "Managed resources of kind " + d.Kind
 	}
 	return "Kind " + d.Kind + ", without a definition"
 }
+
+func (d DefinitionStatus) isOfGraphs() bool { return d.Kind == graph.GraphKind.GroupKind().String() }
 
 // IsReady reports whether nothing is unready.
 func (s ClusterStatus) IsReady() bool { return len(s.Definitions) == 0 }
@@ -234,7 +239,7 @@ func (t *explanationText) definitionStatus(d DefinitionStatus) {
 	title := d.Cause
 	if d.Ready {
 		one, many := "instance is", "instances are"
-		if d.Managed {
+		if d.Managed || d.isOfGraphs() {
 			one, many = "is", "are"
 		}
 		title = fmt.Sprintf("%s: %d of %s not ready", d.name(), len(d.Unready), diag.Counted(d.Instances, one, many))

@@ -282,10 +282,10 @@ func (i *installation) readCRDs(ctx context.Context) {
 	}
 }
 
-// isServedHere says whether a definition of any dialect serves the kind.
+// isServedHere says whether a definition of any dialect serves the kind, or it is that of Graphs.
 func isServedHere(c *apiextensionsv1.CustomResourceDefinition) bool {
 	_, owned := crd.Owner(c)
-	return owned || slices.ContainsFunc(c.OwnerReferences, func(r metav1.OwnerReference) bool {
+	return owned || crd.GroupKind(c) == graph.GraphKind.GroupKind() || slices.ContainsFunc(c.OwnerReferences, func(r metav1.OwnerReference) bool {
 		return strings.HasPrefix(r.APIVersion, apiextensions.Group+"/")
 	})
 }

@@ -29,7 +29,7 @@ func newStatus() *cobra.Command {
 		Short: "Show everything in the cluster that is not ready, the worst first",
 		Long: "Shows the definitions and compositions that are not served, and the instances that\n" +
 			"are not ready or not gone, by definition: each with the cause from its status.\n" +
-			"Managed resources that no instance composes follow by kind. Definitions that are not\n" +
+			"Graphs, and managed resources that no instance composes, follow by kind. Definitions that are not\n" +
 			"served come first, then objects for which waiting does not help, which are marked\n" +
 			"with !. What is ready is only counted.\n\n" +
 			"It covers all namespaces, or the one of --namespace, as far as you are allowed to read.\n" +

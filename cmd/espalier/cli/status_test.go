@@ -121,3 +121,32 @@ func TestARecordOfWhatIsNotServed(t *testing.T) {
 		}
 	})
 }
+
+// TestGraphsAreInTheStatus: they have no definition, and the instances of one aren't theirs.
+func TestGraphsAreInTheStatus(t *testing.T) {
+	const graphs = `apiVersion: apiextensions.k8s.io/v1
+kind: CustomResourceDefinition
+metadata: {name: graphs.kro.run, uid: c1}
+spec: {group: kro.run, scope: Namespaced, names: {kind: Graph, plural: graphs, singular: graph, listKind: GraphList}, versions: [{name: v1alpha1, served: true, storage: true}]}
+---
+apiVersion: kro.run/v1alpha1
+kind: Graph
+metadata: {name: pair, namespace: prod, uid: g1, generation: 1}
+status: {conditions: [{type: Accepted, status: "False", reason: InvalidGraph, message: "spec.nodes[0]: undefined field", observedGeneration: 1}, {type: Ready, status: "False", reason: InvalidGraph, message: "spec.nodes[0]: undefined field", observedGeneration: 1}]}
+---
+apiVersion: kro.run/v1alpha1
+kind: Graph
+metadata: {name: shop, namespace: prod, uid: g2, generation: 1}
+status: {conditions: [{type: Accepted, status: "True", reason: Compiled, observedGeneration: 1}, {type: Ready, status: "True", reason: Applied, observedGeneration: 1}]}
+`
+	record := filepath.Join(t.TempDir(), "record.yaml")
+	if err := os.WriteFile(record, []byte(graphs), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	code, out, errs := call(t.Context(), "status", "--from", record)
+	for _, want := range []string{"Graphs: 1 of 2 are not ready", "! Graph prod/pair", "spec.nodes[0]: undefined field", "1 of 2 instances are not ready"} {
+		if code != exitNotReady || !strings.Contains(out, want) {
+			t.Errorf("exit code %d, without %q: %s%s", code, want, out, errs)
+		}
+	}
+}

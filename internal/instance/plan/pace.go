@@ -46,7 +46,7 @@ func holdBack(steps []Step, nodes []Node) bool {
 			if steps[i].changes() {
 				held = true
 				steps[i].Action, steps[i].Problem = Defer, Problem{Reason: NotPropagated, Message: fmt.Sprintf(
-					"waits until %s is up to date and ready: until then, propagateWhen lets the first %d of %d items change", steps[items[done]].Node, reach, len(items))}
+					"waits until %s is up to date and ready: until then, propagateWhen lets %d of %d items change", steps[items[done]].Node, reach, len(items))}
 			}
 		}
 	}

@@ -17,6 +17,7 @@ import (
 	"k8s.io/apimachinery/pkg/runtime/schema"
 
 	v1 "github.com/espalier-dev/espalier/api/apiextensions/v1"
+	"github.com/espalier-dev/espalier/api/v1alpha1"
 	"github.com/espalier-dev/espalier/internal/kube/crd"
 	"github.com/espalier-dev/espalier/sdk/managed/resource"
 )
@@ -124,10 +125,12 @@ func Select(kinds []schema.GroupVersionKind, names []string) ([]schema.GroupVers
 	return slices.DeleteFunc(slices.Clone(kinds), func(k schema.GroupVersionKind) bool { return !selected[k] }), nil
 }
 
+var graphKind = v1alpha1.GroupVersion.WithKind(v1alpha1.GraphKind).GroupKind()
+
 // IsOurs says whether Espalier serves or reconciles the kind of a CustomResourceDefinition: it is that of a definition, or of a
-// provider, or a kind of Espalier's own.
+// provider, that of Graphs, or a kind of Espalier's own.
 func IsOurs(c *apiextensionsv1.CustomResourceDefinition) bool {
-	if _, owned := crd.Owner(c); owned {
+	if _, owned := crd.Owner(c); owned || crd.GroupKind(c) == graphKind {
 		return true
 	}
 	if owner := metav1.GetControllerOfNoCopy(c); owner != nil && owner.Kind == v1.DefinitionKind {

@@ -58,6 +58,7 @@ func TestIsOurs(t *testing.T) {
 		"a kind of a composite":        {composite, true},
 		"a provider's kind":            {definition("sandbox.espalier.dev", "Network", nil, "conditions"), true},
 		"another author's provider":    {definition("files.example.org", "File", nil, "conditions", "lastHandledReconcileAt"), true},
+		"Graphs":                       {definition("kro.run", "Graph", nil, "conditions"), true},
 		"a kind of another program":    {definition("cert-manager.io", "Certificate", nil, "conditions"), false},
 		"a group whose name only ends": {definition("notespalier.dev", "Note", nil, "conditions"), false},
 	} {
