@@ -14,7 +14,7 @@ import (
 )
 
 // Breaking lists the breaking changes from current to next: valid instances would be
-// refused or lose data, or status fields that clients may read would disappear.
+// refused or lose data, or status fields or a scale subresource that clients may use would disappear.
 //
 // A status field that becomes typed or untyped is not a breaking change: it is untyped only
 // while the kind that it is read from is not installed.
@@ -34,6 +34,10 @@ func Breaking(current, next *apiextensionsv1.CustomResourceDefinition) []schema.
 			continue
 		}
 		out = append(out, breakingSchemaChanges(served, next.Spec.Versions[i])...)
+		if scales(served) && !scales(next.Spec.Versions[i]) {
+			out = append(out, schema.Change{Path: versionPath(next.Spec.Versions[i]).Field("spec"), Breaking: true,
+				Description: "no field has the marker scale any more: autoscalers of the instances would stop"})
+		}
 	}
 	return out
 }
@@ -59,15 +63,24 @@ func WithVersionsOf(wanted, current *apiextensionsv1.CustomResourceDefinition) *
 	return out
 }
 
+func scales(v apiextensionsv1.CustomResourceDefinitionVersion) bool {
+	return v.Subresources != nil && v.Subresources.Scale != nil
+}
+
+// versionPath is where a definition has the version.
+func versionPath(v apiextensionsv1.CustomResourceDefinitionVersion) object.Path {
+	if v.Storage {
+		return "spec.schema"
+	}
+	return object.Path("spec.schema.versions").Field(v.Name)
+}
+
 func breakingSchemaChanges(current, next apiextensionsv1.CustomResourceDefinitionVersion) []schema.Change {
 	var out []schema.Change
 	if current.Schema == nil || next.Schema == nil || current.Schema.OpenAPIV3Schema == nil || next.Schema.OpenAPIV3Schema == nil {
 		return nil
 	}
-	at := object.Path("spec.schema")
-	if !next.Storage {
-		at = at.Field("versions").Field(next.Name)
-	}
+	at := versionPath(next)
 	for _, part := range []string{"spec", "status"} {
 		old, had := current.Schema.OpenAPIV3Schema.Properties[part]
 		fresh, has := next.Schema.OpenAPIV3Schema.Properties[part]

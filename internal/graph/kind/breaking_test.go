@@ -75,6 +75,14 @@ func TestBreaking(t *testing.T) {
 				return c
 			}(), of(nil, nil, func(g *graph.Graph) { g.Kind.Version = "v1" }), nil,
 		},
+		"A scale subresource that goes breaks autoscalers": {
+			"they would stop without a word",
+			of(nil, nil, scaledBy(".spec.replicas")), of(nil, nil), []string{"spec.schema.spec"},
+		},
+		"A scale subresource may come, or have another field": {
+			"an autoscaler sees no difference",
+			of(nil, nil, scaledBy(".spec.replicas")), of(nil, nil, scaledBy(".spec.size")), nil,
+		},
 		"A version without a schema promises nothing": {
 			"there is nothing to compare",
 			func() *apiextensionsv1.CustomResourceDefinition {
@@ -144,5 +152,11 @@ func TestMissingFields(t *testing.T) {
 	}
 	if len(less.Spec.Versions[0].Schema.OpenAPIV3Schema.Properties["spec"].Properties) != 1 {
 		t.Error("what was wanted has changed")
+	}
+}
+
+func scaledBy(path string) func(*graph.Graph) {
+	return func(g *graph.Graph) {
+		g.Scale = map[string]apiextensionsv1.CustomResourceSubresourceScale{g.Kind.Version: {SpecReplicasPath: path, StatusReplicasPath: ".status.replicas"}}
 	}
 }
