@@ -123,7 +123,8 @@ func (r *Reconciler) release(ctx context.Context, s *subject, unwanted []v1alpha
 	}
 	s.errs = append(s.errs, inParallel(work)...)
 	for i, err := range answers {
-		if err == nil {
+		// An object goes with the namespace, as the permissions went.
+		if err == nil || apierrors.IsForbidden(err) && unwanted[i].Namespace == s.key.Namespace && r.isDeletedWithNamespace(ctx, s) {
 			s.released = append(s.released, unwanted[i])
 			continue
 		}
@@ -160,8 +161,6 @@ func (r *Reconciler) releaseOne(ctx context.Context, s *subject, c v1alpha1.Cont
 	switch {
 	case kube.IsObjectNotFound(err, c.Name):
 		return nil
-	case apierrors.IsForbidden(err) && c.Namespace == s.key.Namespace && r.isDeletedWithNamespace(ctx, s):
-		return nil // the object goes with the namespace, as the permissions went
 	case err != nil:
 		return err
 	}

@@ -7,12 +7,15 @@ import (
 	"fmt"
 	"slices"
 	"strings"
+	"sync/atomic"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/types"
 	"sigs.k8s.io/structured-merge-diff/v6/fieldpath"
 
@@ -325,6 +328,42 @@ func TestWhatCannotBeReleasedStaysRecorded(t *testing.T) {
 	f.reconcile()
 	if f.shop() != nil || contributed(f.objects[keyOf("a")]) {
 		t.Error("it was not released at last")
+	}
+}
+
+// countingControllers count the reads of namespaces.
+type countingControllers struct {
+	controllers
+	reads *atomic.Int32
+}
+
+func (c countingControllers) Get(ctx context.Context, kind schema.GroupVersionKind, namespace, name string) (*unstructured.Unstructured, error) {
+	c.reads.Add(1)
+	<-time.After(time.Second) // in a bubble: until all others wait as well
+	return c.controllers.Get(ctx, kind, namespace, name)
+}
+
+// TestFieldsGoWithTheirNamespace where the account has lost its permissions with it. They are released in parallel, and the
+// namespace is read once.
+func TestFieldsGoWithTheirNamespace(t *testing.T) { synctest.Test(t, fieldsGoWithTheirNamespace) }
+
+func fieldsGoWithTheirNamespace(t *testing.T) {
+	names := []string{"a", "b", "c", "d", "e", "f", "g", "h"}
+	f := contributing(t, names...)
+	var all []patch
+	for _, name := range names {
+		all = append(all, patch{"p" + name, name, "mine", "v"})
+		f.fail["get ConfigMap "+name] = apierrors.NewForbidden(configMaps, name, nil)
+	}
+	f.patches(all...)
+	f.reconcile()
+	f.wantRecorded(names...)
+	var reads atomic.Int32
+	f.Controllers = countingControllers{controllers{fakeCluster{f.fake}, map[string]bool{"prod": true}}, &reads}
+	f.delete()
+	f.reconcile()
+	if f.shop() != nil || reads.Load() != 1 {
+		t.Errorf("after %d reads of the namespace it waits for %v", reads.Load(), f.blockers())
 	}
 }
 
