@@ -37,6 +37,9 @@ var (
 	crds        = schema.GroupVersionResource{Group: "apiextensions.k8s.io", Version: "v1", Resource: "customresourcedefinitions"}
 	definitions = schema.GroupVersionResource{Group: "kro.run", Version: "v1alpha1", Resource: "resourcegraphdefinitions"}
 
+	serviceAccounts = schema.GroupVersionResource{Version: "v1", Resource: "serviceaccounts"}
+	roleBindings    = schema.GroupVersionResource{Group: "rbac.authorization.k8s.io", Version: "v1", Resource: "rolebindings"}
+
 	composites   = schema.GroupVersionResource{Group: "apiextensions.crossplane.io", Version: "v2", Resource: "compositeresourcedefinitions"}
 	compositions = schema.GroupVersionResource{Group: "apiextensions.crossplane.io", Version: "v1", Resource: "compositions"}
 )
@@ -113,7 +116,7 @@ func (b *bench) anotherClient() (dynamic.Interface, error) {
 
 // resource is the benchmark's client of one resource.
 func (b *bench) resource(gvr schema.GroupVersionResource) dynamic.ResourceInterface {
-	if gvr.Group == group || gvr.Group == "" {
+	if gvr.Group == group || gvr.Group == "" || gvr == roleBindings {
 		return b.client.Resource(gvr).Namespace(namespace)
 	}
 	return b.client.Resource(gvr)
@@ -123,6 +126,7 @@ func (b *bench) applyManifests(ctx context.Context) error {
 	resources := map[string]schema.GroupVersionResource{
 		"CustomResourceDefinition": crds, "ResourceGraphDefinition": definitions,
 		"CompositeResourceDefinition": composites, "Composition": compositions,
+		"ServiceAccount": serviceAccounts, "RoleBinding": roleBindings,
 	}
 	objects, err := readManifests()
 	if err != nil {

@@ -81,7 +81,7 @@ func (b *bench) startEngine(ctx context.Context) error {
 	config := rest.CopyConfig(b.plane.Config())
 	config.Impersonate.UserName = b.user
 	if e.Controllers, err = server.NewControllers(server.Options{
-		Config: config, Settings: server.Settings{Workers: b.workers, AdmissionPolicies: true}, Version: "bench", Log: log, Events: recorder, Observe: observe,
+		Config: config, Settings: server.Settings{Workers: b.workers, AdmissionPolicies: true, Graphs: true}, Version: "bench", Log: log, Events: recorder, Observe: observe,
 	}); err != nil {
 		stop()
 		return err

@@ -2,11 +2,14 @@ package main
 
 import (
 	"context"
+	"encoding/json"
 	"fmt"
 	"time"
 
 	"golang.org/x/sync/errgroup"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/client-go/dynamic"
 )
@@ -15,25 +18,26 @@ import (
 // connection of its own.
 type flatInstances struct {
 	*bench
-	kind, plural string
-	of           dynamic.ResourceInterface
-	seen         *watchStream
+	kind string
+	gvr  schema.GroupVersionResource
+	of   dynamic.ResourceInterface
+	seen *watchStream
 }
 
-func (b *bench) flats(ctx context.Context, kind, plural string) (flatInstances, error) {
+func (b *bench) flats(ctx context.Context, kind string, gvr schema.GroupVersionResource) (flatInstances, error) {
 	client, err := b.anotherClient()
 	if err != nil {
 		return flatInstances{}, err
 	}
-	of := client.Resource(ours(plural)).Namespace(namespace)
-	w, err := b.watchBy(ctx, of, plural)
-	return flatInstances{b, kind, plural, of, w}, err
+	of := client.Resource(gvr).Namespace(namespace)
+	w, err := b.watchBy(ctx, of, gvr.Resource)
+	return flatInstances{b, kind, gvr, of, w}, err
 }
 
 // measureFlat measures instances of five ConfigMaps: their creation, idle time, changes and
 // deletion.
 func measureFlat(ctx context.Context, b *bench) error {
-	f, err := b.flats(ctx, "Flat", "flats")
+	f, err := b.flats(ctx, "Flat", ours("flats"))
 	if err != nil {
 		return err
 	}
@@ -59,14 +63,36 @@ func measureFlat(ctx context.Context, b *bench) error {
 	return f.measureChanges(ctx, "changed")
 }
 
+// measureLife measures the creation, which a row of the table describes, and what follows.
+func (f flatInstances) measureLife(ctx context.Context, creation string, budget float64) error {
+	const few = 30
+	if _, err := f.create(ctx, "warm", few); err != nil {
+		return err
+	}
+	if _, err := f.delete(ctx, "warm", few); err != nil {
+		return err
+	}
+	var made rounds
+	if err := f.createByEngine(ctx, 0, &made); err != nil {
+		return err
+	}
+	f.add(row{
+		Work: creation, Unit: "requests", Budget: budget,
+		Value:  float64(made.requests.of(work)) / float64(f.instances),
+		Detail: fmt.Sprintf("%.1f ms each when %d are created", milliseconds(made.created.engine[0].wall)/float64(f.instances), f.instances),
+	})
+	return f.measureChanges(ctx, roundPrefix(0))
+}
+
 // measureChanges measures what follows the creation.
 func (f flatInstances) measureChanges(ctx context.Context, prefix string) error {
-	for _, measure := range []func(context.Context, string) error{f.measureIdle, f.measureUpdates, f.measureDeletion} {
-		if err := measure(ctx, prefix); err != nil {
-			return err
-		}
+	if err := f.measureIdle(ctx, f.instances); err != nil {
+		return err
 	}
-	return nil
+	if err := f.measureUpdates(ctx, prefix); err != nil {
+		return err
+	}
+	return f.measureDeletion(ctx, prefix)
 }
 
 func roundPrefix(round int) string { return fmt.Sprintf("flat-%d", round) }
@@ -96,14 +122,28 @@ func (f flatInstances) warmUp(ctx context.Context) (*rawWriter, error) {
 // the first create until the last instance was ready.
 func (f flatInstances) create(ctx context.Context, prefix string, n int) (time.Duration, error) {
 	return f.forEach(ctx, n, withPrefix(prefix, isReady(1)), func(ctx context.Context, i int) error {
-		_, err := f.of.Create(ctx, instance(f.kind, numberedName(prefix, i)), metav1.CreateOptions{FieldManager: manager})
+		o, err := f.instance(numberedName(prefix, i), 1)
+		if err != nil {
+			return err
+		}
+		_, err = f.of.Create(ctx, o, metav1.CreateOptions{FieldManager: manager})
 		return err
 	})
 }
 
-// measureIdle counts the requests while nothing changes.
-func (f flatInstances) measureIdle(ctx context.Context, _ string) error {
-	r, err := f.countRequests(ctx, "no changes", f.instances, nil, func() error {
+// instance is an instance as a user writes it; each wording is another value of the field that all children use.
+func (f flatInstances) instance(name string, wording int) (*unstructured.Unstructured, error) {
+	if f.kind == graphKind {
+		return newGraph(name, wording)
+	}
+	o := instance(f.kind, name)
+	o.Object["spec"] = map[string]any{"text": text(name, wording)}
+	return o, nil
+}
+
+// measureIdle counts the requests while nothing changes, with n instances.
+func (f flatInstances) measureIdle(ctx context.Context, n int) error {
+	r, err := f.countRequests(ctx, "no changes", n, nil, func() error {
 		select {
 		case <-time.After(f.idle):
 			return nil
@@ -111,7 +151,7 @@ func (f flatInstances) measureIdle(ctx context.Context, _ string) error {
 			return context.Cause(ctx)
 		}
 	})
-	f.add(row{Work: fmt.Sprintf("no changes for %s, with %d %s", f.idle, f.instances, f.words()), Unit: "requests", Value: float64(r.of(work))})
+	f.add(row{Work: fmt.Sprintf("no changes for %s, with %d %s", f.idle, n, f.words()), Unit: "requests", Value: float64(r.of(work))})
 	return err
 }
 
@@ -125,15 +165,21 @@ func (f flatInstances) addedGenerations() int64 {
 }
 
 func (f flatInstances) words() string {
-	if f.kind == "Composed" {
+	switch f.kind {
+	case "Composed":
 		return "composites"
+	case graphKind:
+		return "Graphs"
 	}
 	return "instances"
 }
 
 func (f flatInstances) suffix() string {
-	if f.kind == "Composed" {
+	switch f.kind {
+	case "Composed":
 		return " (composite)"
+	case graphKind:
+		return " (Graph)"
 	}
 	return ""
 }
@@ -141,7 +187,7 @@ func (f flatInstances) suffix() string {
 // measureUpdates changes, in all instances, the field that all children use.
 func (f flatInstances) measureUpdates(ctx context.Context, prefix string) error {
 	var took time.Duration
-	own := requests{{"PATCH", f.plural}: f.instances}
+	own := requests{{"PATCH", f.gvr.Resource}: f.instances}
 	r, err := f.countRequests(ctx, "change a field that 5 children use", f.instances, own, func() (err error) {
 		took, err = f.update(ctx, prefix, f.instances, 2)
 		return err
@@ -171,8 +217,15 @@ func (f flatInstances) update(ctx context.Context, prefix string, n, wording int
 		if n > 1 {
 			name = numberedName(prefix, i)
 		}
-		patch := fmt.Appendf(nil, `{"spec":{"text":%q}}`, text(name, wording))
-		_, err := f.of.Patch(ctx, name, types.MergePatchType, patch, metav1.PatchOptions{FieldManager: manager})
+		o, err := f.instance(name, wording)
+		if err != nil {
+			return err
+		}
+		patch, err := json.Marshal(map[string]any{"spec": o.Object["spec"]})
+		if err != nil {
+			return err
+		}
+		_, err = f.of.Patch(ctx, name, types.MergePatchType, patch, metav1.PatchOptions{FieldManager: manager})
 		return err
 	})
 }
@@ -180,7 +233,7 @@ func (f flatInstances) update(ctx context.Context, prefix string, n, wording int
 // measureDeletion deletes all instances.
 func (f flatInstances) measureDeletion(ctx context.Context, prefix string) error {
 	var took time.Duration
-	own := requests{{"DELETE", f.plural}: f.instances}
+	own := requests{{"DELETE", f.gvr.Resource}: f.instances}
 	r, err := f.countRequests(ctx, "delete instances", f.instances, own, func() (err error) {
 		took, err = f.delete(ctx, prefix, f.instances)
 		return err

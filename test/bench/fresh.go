@@ -73,7 +73,7 @@ func (f flatInstances) measureRaw(ctx context.Context, into *comparison, do func
 
 func (f flatInstances) createByEngine(ctx context.Context, round int, into *rounds) error {
 	var took cost
-	own := requests{{"POST", f.plural}: f.instances}
+	own := requests{{"POST", f.gvr.Resource}: f.instances}
 	r, err := f.countRequests(ctx, "create instances", f.instances, own, func() (err error) {
 		took, err = f.effort(ctx, func() (time.Duration, error) {
 			return f.create(ctx, roundPrefix(round), f.instances)

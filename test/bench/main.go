@@ -207,6 +207,7 @@ type scenario struct {
 var scenarios = []scenario{
 	{"flat", measureFlat},
 	{"composite", measureComposite},
+	{"graph", measureGraph},
 	{"nest", measureNest},
 	{"restart", measureRestart},
 	{"fairness", measureFairness},

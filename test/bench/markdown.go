@@ -62,13 +62,17 @@ const method = `
   ConfigMaps in the reverse order, and removes the finalizer. It has as many workers as the controllers (%d), reads nothing
   and waits for no event. A ratio is that of one round of %d instances; the table has the median of %d rounds. Which of the
   two begins changes with each round.
-- The controllers run in the process of the benchmark, with events, and otherwise as in ` + "`espalier run`" + `. So the
+- The controllers run in the process of the benchmark, with events and Graphs, and otherwise as in ` + "`espalier run`" + `. So the
   requests and watches of the simulated user take CPU time from them. The user, the plain client and each
   tenant have a connection of their own, as they are processes of their own elsewhere.
 - Times end when a watch of the benchmark receives the event, for example that the instance is ready. They begin with
   the first create, or with the response to the write or deletion.
 - The event of a child is a change of an annotation that its instance does not manage. The benchmark changes one child
   after the other, while all instances are at rest. The time ends when the reconcile of the instance begins.
+- A Graph has the five ConfigMaps of an instance as nodes, in the same three levels, with a text of its own. It is created,
+  changed and deleted as an instance is, and has the budgets of one. All Graphs are in one namespace and have one service
+  account, which the controllers impersonate. The memory of a Graph is measured as that of children, and includes its compiled
+  nodes and its ConfigMaps in the cache of the account.
 - A tenant is a namespace. One tenant changes its only instance again and again, first alone and then while the other changes
   all of its instances at once. [Queues and fairness](../docs/design/0006-queues-and-fairness.md) explains what is shared.
 - Memory is the difference of the heap in use after garbage collection, with many instances and without any, each in

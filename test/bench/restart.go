@@ -15,30 +15,19 @@ import (
 // measureRestart restarts the controllers, once without instances and once with many. It measures
 // their writes, the time until all instances are reconciled, and the memory of the instances.
 func measureRestart(ctx context.Context, b *bench) error {
-	const kind = "Flat"
-	n, prefix := b.restarted(), "many"
-	idle, err := b.restart(ctx, "restart without instances", 0, b.untilReconciled(kind, 0))
-	if err != nil {
-		return err
-	}
-	f, err := b.flats(ctx, "Flat", "flats")
+	f, err := b.flats(ctx, "Flat", ours("flats"))
 	if err != nil {
 		return err
 	}
 	defer f.seen.stop()
-	if _, err := f.create(ctx, prefix, n); err != nil {
-		return err
-	}
-	busy, err := b.restart(ctx, "restart", n, b.untilReconciled(kind, n))
+	n, prefix := b.restarted(), "many"
+	idle, busy, err := f.restartWithMany(ctx, prefix, n)
 	if err != nil {
 		return err
 	}
-	b.add(
-		row{Work: fmt.Sprintf("restart with %d instances", n), Unit: "writes", Value: float64(busy.requests.of(writes)),
-			Detail: fmt.Sprintf("all reconciled after %.1f s; %d reads besides watches", busy.took.Seconds(), busy.requests.of(work)-busy.requests.of(writes))},
-		row{Work: "memory per child, including its share of the instance", Unit: "bytes", Value: float64(busy.heap-idle.heap) / float64(busy.children),
-			Budget: 8 << 10,
-			Detail: fmt.Sprintf("%d ConfigMaps in the cache; %.1f MiB in this process without instances", busy.children, float64(idle.heap)/(1<<20))})
+	b.add(row{Work: "memory per child, including its share of the instance", Unit: "bytes", Value: float64(busy.heap-idle.heap) / float64(busy.children),
+		Budget: 8 << 10,
+		Detail: fmt.Sprintf("%d ConfigMaps in the cache; %.1f MiB in this process without instances", busy.children, float64(idle.heap)/(1<<20))})
 	if err := f.events(ctx, prefix, n); err != nil {
 		return err
 	}
@@ -47,6 +36,22 @@ func measureRestart(ctx context.Context, b *bench) error {
 	}
 	_, err = f.delete(ctx, prefix, n)
 	return err
+}
+
+// restartWithMany restarts the controllers, once without instances and once with n, which it creates.
+func (f flatInstances) restartWithMany(ctx context.Context, prefix string, n int) (idle, busy restarted, err error) {
+	if idle, err = f.restart(ctx, "restart without "+f.words(), 0, f.untilReconciled(f.kind, 0)); err != nil {
+		return idle, busy, err
+	}
+	if _, err = f.create(ctx, prefix, n); err != nil {
+		return idle, busy, err
+	}
+	if busy, err = f.restart(ctx, "restart with "+f.words(), n, f.untilReconciled(f.kind, n)); err != nil {
+		return idle, busy, err
+	}
+	f.add(row{Work: fmt.Sprintf("restart with %d %s", n, f.words()), Unit: "writes", Value: float64(busy.requests.of(writes)),
+		Detail: fmt.Sprintf("all reconciled after %.1f s; %d reads besides watches", busy.took.Seconds(), busy.requests.of(work)-busy.requests.of(writes))})
+	return idle, busy, nil
 }
 
 // restartControllers stops the controllers while no reconcile is in flight, and starts them again.

@@ -37,7 +37,7 @@ func repeats(size int) int { return min(maxRounds, max(1, enough/size)) }
 
 // measureSizes measures instances of five children, as many as each of the sizes.
 func measureSizes(ctx context.Context, b *bench) error {
-	f, err := b.flats(ctx, "Flat", "flats")
+	f, err := b.flats(ctx, "Flat", ours("flats"))
 	if err != nil {
 		return err
 	}
