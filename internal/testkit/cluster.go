@@ -235,7 +235,8 @@ func (c *Cluster) Await(tb testing.TB, gvk schema.GroupVersionKind, namespace, n
 		return check(last)
 	})
 	if err != nil {
-		tb.Fatalf("%s %s/%s: %v\n%s", gvk.Kind, namespace, name, err, JSON(last))
+		stored := c.Get(tb, gvk, namespace, name) // the watch and the list come from a cache of the API server
+		tb.Fatalf("%s %s/%s: %v\n%s\nstored: %s", gvk.Kind, namespace, name, err, JSON(last), lastWrites(stored))
 	}
 	return last
 }
@@ -474,6 +475,18 @@ func (c *Cluster) ListServed(ctx context.Context, of schema.GroupVersion) ([]uns
 		all = append(all, list.Items...)
 	}
 	return all, nil
+}
+
+// lastWrites lists the revision of an object, and who wrote it last and when.
+func lastWrites(o *unstructured.Unstructured) string {
+	if o == nil {
+		return "no object"
+	}
+	out := []string{"revision " + o.GetResourceVersion()}
+	for _, entry := range o.GetManagedFields() {
+		out = append(out, fmt.Sprintf("%s %s %s at %s", entry.Manager, entry.Operation, entry.Subresource, entry.Time))
+	}
+	return strings.Join(out, "; ")
 }
 
 // JSON renders an object without its managed fields, for a failure's message.
