@@ -34,7 +34,7 @@ func (r *Reconciler) Reconcile(ctx context.Context, key object.Key) reconcile.Re
 	if !ok || o.GetDeletionTimestamp() != nil {
 		return reconcile.Done()
 	}
-	return r.write(ctx, o, r.Registry.reportFunction(key.Name))
+	return r.write(ctx, o, r.Registry.reportFunction(o))
 }
 
 // Revisions is the Reconciler of FunctionRevisions.
@@ -46,7 +46,7 @@ func (r *Revisions) Reconcile(ctx context.Context, key object.Key) reconcile.Res
 	if !ok || o.GetDeletionTimestamp() != nil {
 		return reconcile.Done()
 	}
-	return r.write(ctx, o, r.Registry.reportRevision(key.Name))
+	return r.write(ctx, o, r.Registry.reportRevision(o))
 }
 
 func (r *Reconciler) write(ctx context.Context, o *unstructured.Unstructured, report conditionReport) reconcile.Result {
@@ -71,14 +71,16 @@ func (r *Reconciler) write(ctx context.Context, o *unstructured.Unstructured, re
 	return reconcile.Done()
 }
 
-func (c *Registry) reportFunction(name string) conditionReport {
+// reportFunction returns what to report in the status of a Function. Whether a package manager manages it is read from o, which the
+// status is written over: the registry may have read an earlier revision.
+func (c *Registry) reportFunction(o *unstructured.Unstructured) conditionReport {
 	c.mu.RLock()
 	defer c.mu.RUnlock()
-	f := c.routeInput(name)
-	switch {
-	case f.object == nil, f.unsynced != "":
+	f := c.routeInput(o.GetName())
+	if f.object == nil || f.unsynced != "" {
 		return conditionReport{}
-	case f.isManagedElsewhere():
+	}
+	if f.object = readFunction(o); f.isManagedElsewhere() {
 		return conditionReport{retract: true}
 	}
 	return reportFunction(routeFor(f), f.local)
@@ -88,15 +90,16 @@ func (f routeInput) isManagedElsewhere() bool {
 	return f.object.managedElsewhere || slices.ContainsFunc(f.revisions, func(r revision) bool { return r.controlled })
 }
 
-func (c *Registry) reportRevision(name string) conditionReport {
+// reportRevision is reportFunction for a FunctionRevision.
+func (c *Registry) reportRevision(o *unstructured.Unstructured) conditionReport {
 	c.mu.RLock()
 	defer c.mu.RUnlock()
-	r, ok := c.revisions[name]
+	r := readRevision(o)
 	f := c.routeInput(r.function)
-	switch {
-	case !ok, f.unsynced != "":
+	if _, known := c.revisions[r.name]; !known || f.unsynced != "" {
 		return conditionReport{}
-	case r.managedElsewhere:
+	}
+	if r.managedElsewhere {
 		return conditionReport{retract: true}
 	}
 	return reportRevision(r, routeFor(f))

@@ -127,3 +127,19 @@ func TestConditionsOfAPackageManagerStay(t *testing.T) {
 		}
 	}
 }
+
+// TestAReportIsMadeForTheObjectThatIsWritten: the registry still knows a revision of before a package manager wrote its conditions.
+func TestAReportIsMadeForTheObjectThatIsWritten(t *testing.T) {
+	c := &Registry{
+		synced:    map[string]bool{FunctionKind.Kind: true, RevisionKind.Kind: true},
+		functions: map[string]*function{"f": {}}, revisions: map[string]revision{"f-1": {name: "f-1", function: "f"}},
+	}
+	f := parsed(t, "{metadata: {name: f}, status: {conditions: [{type: Installed, status: 'False', reason: UnpackingPackage}]}}")
+	if !c.reportFunction(f).retract {
+		t.Error("the Function is reported")
+	}
+	r := parsed(t, "{metadata: {name: f-1, labels: {pkg.crossplane.io/package: f}}, status: {conditions: [{type: RuntimeHealthy, status: 'False', reason: UnhealthyPackageRevision}]}}")
+	if !c.reportRevision(r).retract {
+		t.Error("the FunctionRevision is reported")
+	}
+}
