@@ -156,9 +156,7 @@ func (r *Locks) read(s *lockState) (known bool, err error) {
 			s.packages = append(s.packages, p)
 		}
 	}
-	slices.SortStableFunc(s.packages, func(a, b *installed) int {
-		return cmp.Or(a.raw.GetCreationTimestamp().Compare(b.raw.GetCreationTimestamp().Time), strings.Compare(a.key.String(), b.key.String()))
-	})
+	slices.SortFunc(s.packages, compareAge)
 	lock, state := s.lease.Object(LockKind, "", v1beta1.LockName)
 	if state.Phase != watch.Synced {
 		return false, nil
@@ -171,6 +169,18 @@ func (r *Locks) read(s *lockState) (known bool, err error) {
 		s.locked = decoded.Packages
 	}
 	return true, nil
+}
+
+// compareAge orders the oldest package first. Creation times are whole seconds: of packages that were created in the same second, a
+// healthy one goes first, so that a newer package never displaces it.
+func compareAge(a, b *installed) int {
+	unhealthy := func(p *installed) int {
+		if p.last != nil && condition.Set(p.last.Status.Conditions).IsTrue(v1.TypeRevisionHealthy) {
+			return 0
+		}
+		return 1
+	}
+	return cmp.Or(a.raw.GetCreationTimestamp().Compare(b.raw.GetCreationTimestamp().Time), unhealthy(a)-unhealthy(b), strings.Compare(a.key.String(), b.key.String()))
 }
 
 func readInstalled(kind schema.GroupVersionKind, o *unstructured.Unstructured) (*installed, error) {

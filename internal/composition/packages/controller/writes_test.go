@@ -3,15 +3,19 @@ package controller
 import (
 	"context"
 	"errors"
+	"slices"
 	"strings"
 	"testing"
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 
 	v1 "github.com/espalier-dev/espalier/api/pkg/v1"
+	"github.com/espalier-dev/espalier/api/v1alpha1"
 	"github.com/espalier-dev/espalier/internal/composition/packages/xpkg"
+	"github.com/espalier-dev/espalier/internal/condition"
 	"github.com/espalier-dev/espalier/internal/kube/writer"
 	"github.com/espalier-dev/espalier/internal/object"
 )
@@ -47,6 +51,28 @@ func TestADescriptionOfAChangedRevisionWaits(t *testing.T) {
 	r := Revisions{Config: Config{Cluster: refusing{err: stale}}}
 	if err := r.describe(t.Context(), s); !errors.Is(err, errNotRead) {
 		t.Errorf("the error is %v", err)
+	}
+}
+
+// TestTheOldestPackageComesFirst, and of those of the same second the one that is healthy.
+func TestTheOldestPackageComesFirst(t *testing.T) {
+	pkg := func(name string, second int64, healthy bool) *installed {
+		p := &installed{key: object.Key{Kind: "Configuration", Name: name}, raw: &unstructured.Unstructured{Object: map[string]any{}}, last: &anyRevision{}}
+		p.raw.SetCreationTimestamp(metav1.Unix(second, 0))
+		if healthy {
+			p.last.Status.Conditions = []v1alpha1.Condition{{Type: v1.TypeRevisionHealthy, Status: condition.True}}
+		}
+		return p
+	}
+	all := []*installed{pkg("e", 2, true), pkg("d", 1, false), pkg("c", 1, true), pkg("b", 1, false), pkg("a", 3, true)}
+	all[1].last = nil
+	slices.SortFunc(all, compareAge)
+	var names []string
+	for _, p := range all {
+		names = append(names, p.key.Name)
+	}
+	if got := strings.Join(names, " "); got != "c b d e a" {
+		t.Errorf("the order is %s", got)
 	}
 }
 
