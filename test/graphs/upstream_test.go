@@ -57,8 +57,8 @@ func TestObjectsAreRestored(t *testing.T) {
 	former := s.Await(t, configMap, s.NS, "after", suite.HasField("x", "data", "k")).GetUID()
 	s.Delete(t, configMap, s.NS, "after")
 	s.Await(t, configMap, s.NS, "after", func(o *unstructured.Unstructured) error {
-		if o.GetUID() == former {
-			return errors.New("it is the former object")
+		if o == nil || o.GetUID() == former {
+			return errors.New("it is not created again")
 		}
 		return nil
 	})
