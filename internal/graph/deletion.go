@@ -61,7 +61,7 @@ func (c *compilation) checkDeletionPolicy(d *draft) {
 	case !policy.Valid():
 		c.problems.Addf(d.at.Field("deletionPolicy"), "is %q; it can be Delete, Orphan or Retain", policy)
 	case d.External:
-		c.problems.Addf(d.at.Field("deletionPolicy"), "does not apply to externalRef: external objects are never deleted")
+		c.problems.Addf(d.at.Field("deletionPolicy"), "does not apply to %s: external objects are never deleted", c.words.reference)
 	default:
 		d.OnDelete = policy
 		c.graph.DeletionDefaults.OnDelete[d.ID] = policy
@@ -102,7 +102,7 @@ func (c *compilation) checkDeleteAfter(d *draft, written map[string]bool) {
 		case d.Variable:
 			c.problems.Addf(at, noObjectProblem)
 		case d.External:
-			c.problems.Addf(at, "does not apply to externalRef: external objects are never deleted")
+			c.problems.Addf(at, "does not apply to %s: external objects are never deleted", c.words.reference)
 		case !known:
 			c.problems.Add(diag.Diagnostic{Path: at, Problem: "no resource has this id", Nearest: diag.Nearest(id, c.nodeIDs())})
 		case id == d.ID:

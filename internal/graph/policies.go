@@ -50,7 +50,7 @@ func (c *compilation) checkRecreation(d *draft) {
 	kept := d.source.DeletionPolicy.Plain()
 	switch {
 	case s.AllowDataLoss && d.External:
-		c.problems.Addf(at, "does not apply to externalRef: external objects are never written")
+		c.problems.Addf(at, "does not apply to %s: external objects are never written", c.words.reference)
 	case s.AllowDataLoss && !recreates:
 		c.problems.Addf(at, "requires onConflict: Recreate")
 	case !recreates:
@@ -84,7 +84,7 @@ func checkPolicy[P ~string](c *compilation, d *draft, field string, policy P, ex
 	case d.Variable:
 		c.problems.Addf(at, noObjectProblem)
 	case d.External:
-		c.problems.Addf(at, "does not apply to externalRef: %s", external)
+		c.problems.Addf(at, "does not apply to %s: %s", c.words.reference, external)
 	default:
 		return policy
 	}
@@ -103,7 +103,7 @@ func (c *compilation) checkDriftPaths(d *draft) {
 		c.problems.Addf(at, noObjectProblem)
 		return
 	case d.External:
-		c.problems.Addf(at, "does not apply to externalRef: external objects are never written")
+		c.problems.Addf(at, "does not apply to %s: external objects are never written", c.words.reference)
 		return
 	case d.source.DriftPolicy == "" || d.source.DriftPolicy == v1alpha1.DriftCorrect:
 		c.problems.Addf(at, "requires driftPolicy: Warn or driftPolicy: Ignore; all other fields are corrected")
@@ -145,7 +145,7 @@ func (c *compilation) checkExternalFields(d *draft) {
 		c.problems.Addf(at, noObjectProblem)
 		return
 	case d.External:
-		c.problems.Addf(at, "does not apply to externalRef: external objects are never written")
+		c.problems.Addf(at, "does not apply to %s: external objects are never written", c.words.reference)
 		return
 	case d.source.DriftPolicy == v1alpha1.DriftWarn:
 		c.problems.Addf(at, "does not go with driftPolicy: Warn, which applies the fields again when the desired object changes")

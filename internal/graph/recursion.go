@@ -12,6 +12,6 @@ func checkRecursion(c *compilation) {
 			continue
 		}
 		c.problems.Addf(c.draftByID(n.ID).documentPath(),
-			"creates another %s for each %[1]s, without end: set includeWhen, or refer to an existing %[1]s with externalRef", n.Kind.Kind)
+			"creates another %s for each %[1]s, without end: set includeWhen, or refer to an existing %[1]s with %s", n.Kind.Kind, c.words.reference)
 	}
 }
