@@ -235,8 +235,8 @@ func (c *Cluster) Await(tb testing.TB, gvk schema.GroupVersionKind, namespace, n
 		return check(last)
 	})
 	if err != nil {
-		stored := c.Get(tb, gvk, namespace, name) // the watch and the list come from a cache of the API server
-		tb.Fatalf("%s %s/%s: %v\n%s\nstored: %s", gvk.Kind, namespace, name, err, JSON(last), lastWrites(stored))
+		stored, readErr := c.Resource(tb, gvk, namespace).Get(tb.Context(), name, metav1.GetOptions{}) // lists and watches come from a cache
+		tb.Fatalf("%s %s/%s: %v\n%s\nstored: %s", gvk.Kind, namespace, name, err, JSON(last), lastWrites(stored, readErr))
 	}
 	return last
 }
@@ -477,12 +477,12 @@ func (c *Cluster) ListServed(ctx context.Context, of schema.GroupVersion) ([]uns
 	return all, nil
 }
 
-// lastWrites lists the revision of an object, and who wrote it last and when.
-func lastWrites(o *unstructured.Unstructured) string {
-	if o == nil {
-		return "no object"
+// lastWrites lists the resource version of an object that was read, and who wrote it last and when.
+func lastWrites(o *unstructured.Unstructured, err error) string {
+	if err != nil {
+		return err.Error()
 	}
-	out := []string{"revision " + o.GetResourceVersion()}
+	out := []string{"resource version " + o.GetResourceVersion()}
 	for _, entry := range o.GetManagedFields() {
 		out = append(out, fmt.Sprintf("%s %s %s at %s", entry.Manager, entry.Operation, entry.Subresource, entry.Time))
 	}

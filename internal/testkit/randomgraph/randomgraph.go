@@ -144,7 +144,7 @@ func (g *Graph) edit(t *rapid.T) {
 }
 
 func (g *Graph) editTheirs(t *rapid.T, action string) {
-	name := rapid.SampledFrom(slices.Sorted(maps.Keys(g.Theirs))).Draw(t, "whose")
+	name := rapid.SampledFrom(slices.Sorted(maps.Keys(g.Theirs))).Draw(t, "their object")
 	foreign := g.Theirs[name]
 	if action == "select" {
 		foreign.Selected = !foreign.Selected

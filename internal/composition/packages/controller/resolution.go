@@ -171,8 +171,8 @@ func (r *Locks) read(s *lockState) (known bool, err error) {
 	return true, nil
 }
 
-// compareAge orders the oldest package first. Creation times are whole seconds: of packages that were created in the same second, a
-// healthy one goes first, so that a newer package never displaces it.
+// compareAge orders the oldest package first. Creation times are whole seconds, so of the packages of a second a healthy one goes
+// first: a newer one must not displace it.
 func compareAge(a, b *installed) int {
 	unhealthy := func(p *installed) int {
 		if p.last != nil && condition.Set(p.last.Status.Conditions).IsTrue(v1.TypeRevisionHealthy) {
