@@ -10,6 +10,7 @@ package preview
 
 import (
 	"cmp"
+	"fmt"
 	"maps"
 	"slices"
 	"strings"
@@ -112,6 +113,15 @@ type ObjectChange struct {
 type Wait struct {
 	Node    string `json:"node"`
 	Message string `json:"message"`
+	// Held says that it is known what the node would change, and the definition holds it back.
+	Held bool `json:"held,omitempty"`
+}
+
+func (w Wait) String() string {
+	if w.Held {
+		return w.Node + ": held back: " + w.Message
+	}
+	return w.Node + ": not known yet: it " + w.Message
 }
 
 // Instance is what would happen to an instance and to its objects.
@@ -333,10 +343,17 @@ func isOrphaned(o Object) bool {
 		o.Before.GetAnnotations()[retained] == "" && o.After.GetAnnotations()[retained] != ""
 }
 
-// waitsOf are the nodes of which nothing more is known.
+// waitsOf are the nodes of which nothing more is known, and the changes that the definition holds back.
 func waitsOf(p plan.Plan) []Wait {
 	var out []Wait
+	held := map[string]int{}
 	for _, step := range p.Steps {
+		if step.Problem.Reason == plan.NotPropagated {
+			if held[step.Problem.Message]++; held[step.Problem.Message] == 1 {
+				out = append(out, Wait{Node: step.Node, Message: step.Problem.Message, Held: true})
+			}
+			continue
+		}
 		if step.Action != plan.Defer || len(step.Waits) == 0 || step.HasExpressionProblem() {
 			continue
 		}
@@ -347,7 +364,12 @@ func waitsOf(p plan.Plan) []Wait {
 				texts = append(texts, text)
 			}
 		}
-		out = append(out, Wait{step.Node, strings.Join(texts, "; ")})
+		out = append(out, Wait{Node: step.Node, Message: strings.Join(texts, "; ")})
+	}
+	for i, w := range out {
+		if more := held[w.Message] - 1; more > 0 {
+			out[i].Node += fmt.Sprintf(" and %d more", more)
+		}
 	}
 	return out
 }

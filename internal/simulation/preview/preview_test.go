@@ -95,6 +95,9 @@ func example(t *testing.T) Input {
 		plan.Step{Node: "password", Object: parse(t, "{apiVersion: v1, kind: Secret, metadata: {name: password, namespace: prod}}")},
 		plan.Step{Node: "token", Sensitive: true, Object: parse(t, "{apiVersion: v1, kind: ConfigMap, metadata: {name: token, namespace: prod}}")},
 		plan.Step{Node: "ingress", Action: plan.Defer, Waits: []plan.Wait{{Node: "ingress", Reason: plan.WaitingForField, On: "web.status.address"}, {Node: "ingress", Reason: plan.WaitingForField, On: "web.status.address"}}},
+		plan.Step{Node: "zones[b]", Action: plan.Defer, Problem: plan.Problem{Reason: plan.NotPropagated, Message: "waits until zones[a] is up to date and ready"}},
+		plan.Step{Node: "zones[c]", Action: plan.Defer, Problem: plan.Problem{Reason: plan.NotPropagated, Message: "waits until zones[a] is up to date and ready"}},
+		plan.Step{Node: "gate", Action: plan.Defer, Problem: plan.Problem{Reason: plan.NotPropagated, Message: "propagateWhen does not let the object change: !schema.spec.frozen is false"}},
 	)
 	for i := range w.Objects {
 		if o := &w.Objects[i]; o.After != nil && o.After.GetName() == "shop" {

@@ -102,7 +102,7 @@ func skipped(p plan.Plan) []Wait {
 	var out []Wait
 	for _, step := range p.Steps {
 		if step.Action == plan.Skip {
-			out = append(out, Wait{step.Node, step.Problem.Message})
+			out = append(out, Wait{Node: step.Node, Message: step.Problem.Message})
 		}
 	}
 	return out
@@ -194,7 +194,7 @@ func (r Rendered) YAML() (string, error) {
 		if i == 0 {
 			b.WriteString("# " + object.KeyOf(o).String() + "\n")
 			for _, w := range r.Waits {
-				b.WriteString("# " + comment(w.Node+": not known yet: it "+w.Message))
+				b.WriteString("# " + comment(w.String()))
 			}
 			for _, w := range r.Skipped {
 				b.WriteString("# " + comment(w.Node+": left out: "+w.Message))

@@ -212,7 +212,7 @@ func (g *group) write(b *strings.Builder, width int) {
 	}
 	writeObjects(b, "  ", g.Objects, width)
 	for _, w := range g.Waits {
-		diag.WrapHanging(b, "  ? ", strings.Fields(w.Node+": not known yet: it "+w.Message), width)
+		diag.WrapHanging(b, "  ? ", strings.Fields(w.String()), width)
 	}
 }
 
