@@ -331,9 +331,10 @@ type NodeOptions struct {
 	IncludeWhen []string `json:"includeWhen,omitempty"`
 
 	// PropagateWhen are conditions for the node's object to be created or changed, all of which must be true: while one
-	// is false, the object stays as it is. They may read other nodes and the iterators of forEach. In a collection, one
-	// can be linearlyReady(iterator, id, n) or exponentiallyReady(iterator, id): then its items change in batches, each
-	// once the items before it are up to date and ready.
+	// is false, the object stays as it is. They may read other nodes, the iterators of forEach, and whether objects are
+	// ready() and updated(). In a collection, one can be linearlyReady(iterator, id, n) or exponentiallyReady(iterator, id):
+	// then its items change in batches, each once the items before it are up to date and ready. Without conditions, the
+	// ready items of a definition's collection with readyWhen change by exponentiallyReady.
 	//
 	// +optional
 	PropagateWhen []string `json:"propagateWhen,omitempty"`

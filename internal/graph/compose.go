@@ -28,7 +28,7 @@ func (g *Graph) ComposeWithin(ended func() error, facts plan.Facts) (plan.Desire
 }
 
 // RecordBranches composes an instance again, and has branches record what its conditional expressions take.
-// Conditions of authors are not evaluated.
+// Conditions of authors and of propagateWhen are not evaluated.
 func (g *Graph) RecordBranches(branches *expr.Branches, facts plan.Facts) {
 	_, _ = g.compose(func() error { return nil }, branches, facts) // the reconcile has the result
 }
@@ -60,6 +60,7 @@ func (g *Graph) compose(ended func() error, branches *expr.Branches, facts plan.
 		vars:           make(map[string]any, len(g.Nodes)+1),
 		partial:        map[string]bool{},
 		owned:          map[string]map[types.NamespacedName]*unstructured.Unstructured{},
+		selected:       map[types.UID]plan.Progress{},
 		propagated:     g.propagated(facts.Instance),
 		variableBudget: MaxVariables,
 		desired:        plan.Desired{Nodes: make([]plan.Node, 0, len(g.Nodes)), NoOwnerReferences: g.NoOwnerReferences},
@@ -105,6 +106,8 @@ type composition struct {
 	partial map[string]bool
 	// owned indexes the existing objects of nodes that have several; see ownedObject.
 	owned map[string]map[types.NamespacedName]*unstructured.Unstructured
+	// selected are the objects of others that selectors select.
+	selected map[types.UID]plan.Progress
 	// budget bounds all evaluations together, and objects counts the nodes with an object.
 	budget         *expr.Budget
 	objects        int
@@ -216,7 +219,7 @@ func (c *composition) render(n *Node, vars map[string]any, out *plan.Node) {
 		return
 	}
 	c.addPropagated(metadata)
-	c.holdBack(n, vars, out)
+	c.setPropagation(n, vars, out)
 	out.Object = rendered
 	switch {
 	case !isEmbedded:

@@ -2,9 +2,14 @@ package graph
 
 import (
 	"fmt"
+	"maps"
 	"regexp"
 	"strconv"
 	"strings"
+	"time"
+
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/espalier-dev/espalier/internal/diag"
 	"github.com/espalier-dev/espalier/internal/graph/expr"
@@ -20,6 +25,7 @@ func (c *compilation) compilePropagateWhen(d *draft) {
 	at := d.at.Field("propagateWhen")
 	switch {
 	case len(d.source.PropagateWhen) == 0:
+		c.addDefaultPace(d)
 		return
 	case d.Variable:
 		c.problems.Addf(at, noObjectProblem)
@@ -28,23 +34,35 @@ func (c *compilation) compilePropagateWhen(d *draft) {
 		c.problems.Addf(at, "does not apply to %s: external objects are never written", c.words.reference)
 		return
 	}
+	env := d.env.WithProgress()
 	for i, source := range d.source.PropagateWhen {
 		if strings.Contains(source, "linearlyReady(") || strings.Contains(source, "exponentiallyReady(") {
 			c.compilePace(d, source, at.Index(i))
-		} else if p := c.compileBoolean(d.env, source, at.Index(i)); p != nil {
+		} else if p := c.compileBoolean(env, source, at.Index(i)); p != nil {
 			c.addPropagateWhen(d, p)
 		}
 	}
 }
 
+// addDefaultPace has the items of a collection of a definition change one after the other if they say when they are ready.
+func (c *compilation) addDefaultPace(d *draft) {
+	if d.forEach != nil && !d.External && !d.Variable && len(d.source.ReadyWhen) > 0 && c.graph.embedded == nil && c.graph.standalone == nil {
+		d.paces = []plan.Pace{{Default: true}}
+	}
+}
+
+// addPropagateWhen adds a condition. One of a collection can read all its objects: that is no dependency.
 func (c *compilation) addPropagateWhen(d *draft, p *expr.Program) {
 	for _, r := range p.Refs() {
-		if r.Root == d.ID {
+		switch {
+		case r.Root != d.ID:
+			d.refs = append(d.refs, r)
+		case d.forEach == nil:
 			c.problems.Add(diag.Diagnostic{Path: p.At(), Expr: p.Source(), Problem: "reads " + r.String() + " of its own object; only readyWhen may"})
 			return
 		}
 	}
-	d.propagateWhen, d.refs = append(d.propagateWhen, p), append(d.refs, p.Refs()...)
+	d.propagateWhen = append(d.propagateWhen, p)
 }
 
 func (c *compilation) compilePace(d *draft, source string, at object.Path) {
@@ -68,13 +86,32 @@ func (c *compilation) compilePace(d *draft, source string, at object.Path) {
 	d.paces = append(d.paces, plan.Pace{Batch: batch})
 }
 
-// holdBack says why the conditions of the node don't let its object change, if they don't.
-func (c *composition) holdBack(n *Node, vars map[string]any, out *plan.Node) {
-	out.Paces = n.paces
-	for _, p := range n.propagateWhen {
-		if why := conditionProblem(c.budget, p, vars, c.graph.mayReadSecret(p.Refs())); why != "" {
-			out.Held = plan.Problem{Reason: plan.NotPropagated, Message: "propagateWhen does not let the object change: " + why}
-			return
+// setPropagation has the plan ask whether the node's object may change now.
+func (c *composition) setPropagation(n *Node, vars map[string]any, out *plan.Node) {
+	if out.Paces = n.paces; len(n.propagateWhen) == 0 {
+		return
+	}
+	vars = maps.Clone(vars) // its iterators have other values for the next item
+	out.Hold = func(progress map[types.UID]plan.Progress) (plan.Problem, time.Duration) {
+		if n.forEach != nil {
+			if vars[n.ID] = c.vars[n.ID]; vars[n.ID] == nil {
+				vars[n.ID] = []any{} // no item exists
+			}
 		}
+		c.budget.SetTime(c.facts.Now) // what else reads the time is known already
+		c.budget.SetProgress(func(o map[string]any) (bool, bool, bool) {
+			uid := (&unstructured.Unstructured{Object: o}).GetUID()
+			at, known := progress[uid]
+			if !known {
+				at, known = c.selected[uid]
+			}
+			return at.Ready, at.Updated, known
+		})
+		for _, p := range n.propagateWhen {
+			if why := conditionProblem(c.budget, p, vars, c.graph.mayReadSecret(p.Refs())); why != "" {
+				return plan.Problem{Reason: plan.NotPropagated, Message: "propagateWhen does not let the object change: " + why}, c.untilNextChange()
+			}
+		}
+		return plan.Problem{}, 0
 	}
 }

@@ -165,7 +165,9 @@ func (c *composition) setSelection(n *Node, out *plan.Node, found []*unstructure
 	for i, o := range sorted {
 		list[i] = o.Object
 		id := inventory.ItemID(n.ID, c.facts.Instance.GetNamespace(), o.GetNamespace(), o.GetName())
-		if ready, why := c.readiness(n, id, o); !ready {
+		ready, why := c.readiness(n, id, o)
+		c.selected[o.GetUID()] = plan.Progress{Ready: ready, Updated: true}
+		if !ready {
 			if unready++; unready == 1 {
 				out.Unready = why
 			}

@@ -76,6 +76,51 @@ spec:
 	images("v1", "v1", "v1")
 }
 
+// TestACollectionWithoutAPaceChangesInBatches is of items that say when they are ready: all are created at once, and change one
+// after the other.
+func TestACollectionWithoutAPaceChangesInBatches(t *testing.T) {
+	s := suite.New(t)
+	s.Apply(t, `
+apiVersion: kro.run/v1alpha1
+kind: ResourceGraphDefinition
+metadata: {name: $ID-team}
+spec:
+  schema: {apiVersion: v1alpha1, kind: Team, group: $GROUP, spec: {image: string}}
+  resources:
+    - id: zones
+      forEach: [{zone: "${['a', 'b', 'c']}"}]
+      readyWhen: ["${each.data.image != 'bad'}"]
+      template: {apiVersion: v1, kind: ConfigMap, metadata: {name: "${zone}"}, data: {image: "${schema.spec.image}"}}
+`)
+	s.AwaitDefinitions(t, "team")
+	use := func(image string) {
+		t.Helper()
+		s.Apply(t, "\napiVersion: $GROUP/v1alpha1\nkind: Team\nmetadata: {name: x, namespace: $NS}\nspec: {image: "+image+"}\n")
+	}
+	all := func(image string) {
+		t.Helper()
+		for _, name := range []string{"a", "b", "c"} {
+			s.Await(t, suite.ConfigMap, s.NS, name, suite.HasField(image, "data", "image"))
+		}
+	}
+	use("bad")
+	all("bad")
+	use("good")
+	all("good") // what is not ready does not wait for another
+	s.Await(t, s.Kind("Team"), s.NS, "x", suite.HasCondition("Ready", "True", ""))
+	use("bad")
+	s.Await(t, s.Kind("Team"), s.NS, "x", suite.HasCondition("ResourcesReady", "False", "", "zones[b]: waits until zones[a] is up to date and ready"))
+	s.Await(t, suite.ConfigMap, s.NS, "a", suite.HasField("bad", "data", "image"))
+	for _, name := range []string{"b", "c"} {
+		if err := suite.HasField("good", "data", "image")(s.Get(t, suite.ConfigMap, s.NS, name)); err != nil {
+			t.Errorf("%s: %v", name, err)
+		}
+	}
+	use("better")
+	all("better")
+	s.Await(t, s.Kind("Team"), s.NS, "x", suite.HasCondition("Ready", "True", ""))
+}
+
 // TestItemsThatAreReadyAtOnceFollowAtOnce: their order is kept, and no batch waits for an event or for a time.
 func TestItemsThatAreReadyAtOnceFollowAtOnce(t *testing.T) {
 	s := suite.New(t)

@@ -65,6 +65,38 @@ func TestHealthHoldsNobodyUp(t *testing.T) {
 	s.Await(t, graph.GraphKind, s.NS, "web", condition("Ready", "True", ""))
 }
 
+// TestANodeAsksWhetherAnotherIsReady before it changes its object.
+func TestANodeAsksWhetherAnotherIsReady(t *testing.T) {
+	s := suite.New(t)
+	builder(t, s)
+	pair := func(image string) string {
+		return graphOf("pair", `
+  - id: canary
+    readyWhen: ["${canary.data.?runs.orValue('') == canary.data.image}"]
+    template: {apiVersion: v1, kind: ConfigMap, metadata: {name: canary}, data: {image: `+image+`}}
+  - id: rest
+    propagateWhen: ["${canary.ready() && canary.updated()}"]
+    template: {apiVersion: v1, kind: ConfigMap, metadata: {name: rest}, data: {image: `+image+`}}`)
+	}
+	held := condition("ResourcesConverged", "False", "", "canary.ready() && canary.updated() is false")
+	s.Apply(t, pair("v1"))
+	s.Await(t, graph.GraphKind, s.NS, "pair", held)
+	if s.Get(t, configMap, s.NS, "rest") != nil {
+		t.Error("rest exists before canary is ready")
+	}
+	s.Patch(t, configMap, s.NS, "canary", `{"data": {"runs": "v1"}}`)
+	s.Await(t, configMap, s.NS, "rest", suite.HasField("v1", "data", "image"))
+	s.Apply(t, pair("v2"))
+	s.Await(t, configMap, s.NS, "canary", suite.HasField("v2", "data", "image"))
+	s.Await(t, graph.GraphKind, s.NS, "pair", held)
+	if err := suite.HasField("v1", "data", "image")(s.Get(t, configMap, s.NS, "rest")); err != nil {
+		t.Errorf("rest: %v", err)
+	}
+	s.Patch(t, configMap, s.NS, "canary", `{"data": {"runs": "v2"}}`)
+	s.Await(t, configMap, s.NS, "rest", suite.HasField("v2", "data", "image"))
+	s.Await(t, graph.GraphKind, s.NS, "pair", condition("Ready", "True", ""))
+}
+
 // TestAGraphIsReadyWhenItsGraphsExist, unless it reads that they are ready.
 func TestAGraphIsReadyWhenItsGraphsExist(t *testing.T) {
 	s := suite.New(t)

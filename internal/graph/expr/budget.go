@@ -17,10 +17,14 @@ type Budget struct {
 	refused         []*BudgetExceeded
 	branches        *Branches // nil for none
 	clock           *clock    // nil for none
+	progress        Progress  // nil for none
 }
 
 // SetTime has time.now() be a time. Without it, expressions that call it fail.
 func (b *Budget) SetTime(now time.Time) { b.clock = &clock{now: now} }
+
+// SetProgress has ready() and updated() answer by the progress of objects. Without it, expressions that call them fail.
+func (b *Budget) SetProgress(of Progress) { b.progress = of }
 
 // NextChange is when the first comparison with time.now() changes its result, of those that were evaluated; zero if none
 // does.
@@ -46,11 +50,13 @@ func (b *Budget) record(p *Program, vars activation) {
 	}
 }
 
-func (b *Budget) time() *clock {
-	if b == nil {
-		return nil
+// activate gives an expression of the scope its variables.
+func (b *Budget) activate(s *Scope, vars map[string]any, track *tracker) activation {
+	in := activation{scope: s, vars: vars, track: track}
+	if b != nil {
+		in.clock, in.progress = b.clock, b.progress
 	}
-	return b.clock
+	return in
 }
 
 // The names of what a Budget bounds, as in BudgetExceeded.

@@ -58,6 +58,9 @@ func (e *Env) newProgram(checked *cel.Ast, source string, at object.Path) (*comp
 	if e.limits.NoTime && readsTime(tree.Expr()) {
 		return nil, diag.List{{Path: at, Expr: source, Problem: "time.now() is not available here: the result must not change with time alone"}}
 	}
+	if problems := e.progressProblems(tree, source, at); problems != nil {
+		return nil, problems
+	}
 	c := &collector{isDeclared: e.declares}
 	c.visit(tree.Expr(), nil, nil)
 	p := &Program{source: source, at: at, scope: e.Scope, typ: checked.OutputType(), refs: mergeRefs(c.refs), omits: callsFunction(tree.Expr(), library.Omit)}

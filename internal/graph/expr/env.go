@@ -3,6 +3,7 @@ package expr
 import (
 	"fmt"
 	"maps"
+	"slices"
 	"sync"
 
 	"github.com/google/cel-go/cel"
@@ -63,7 +64,7 @@ var base = sync.OnceValues(func() (*cel.Env, error) {
 		k8slibrary.CIDR(),
 		k8slibrary.SemverLib(k8slibrary.SemverVersion(1)),
 	}
-	options = append(append(options, library.All()...), clockOptions()...)
+	options = slices.Concat(options, library.All(), clockOptions(), progressOptions())
 	return cel.NewEnv(append(options, cel.Macros(cel.GlobalMacro(operators.Has, 1, expandHas)))...)
 })
 

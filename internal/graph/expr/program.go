@@ -78,7 +78,7 @@ func (p *Program) EvalWithin(b *Budget, vars map[string]any) (any, error) {
 		}
 		return plain.Copy(value), nil
 	}
-	in := activation{scope: p.scope, vars: vars, clock: b.time()}
+	in := b.activate(p.scope, vars, nil)
 	b.record(p, in)
 	out, err := p.run(b, in)
 	if err != nil {
@@ -118,7 +118,7 @@ func (p *Program) evalError(b *Budget, err error, vars map[string]any) error {
 	}
 	track := &tracker{}
 	// The evaluation fails again; the tracker records what it reads.
-	_, _ = p.run(b, activation{scope: p.scope, vars: vars, track: track, clock: b.time()})
+	_, _ = p.run(b, b.activate(p.scope, vars, track))
 	if missing := track.missing(p.refs); len(missing) > 0 {
 		return &Pending{Refs: missing}
 	}
@@ -134,19 +134,22 @@ func (p *Program) failure(err error) error {
 
 // activation gives CEL the variables, typed by their declarations.
 type activation struct {
-	scope *Scope
-	vars  map[string]any
-	track *tracker
-	clock *clock
+	scope    *Scope
+	vars     map[string]any
+	track    *tracker
+	clock    *clock
+	progress Progress
 }
 
 // ResolveName returns the value of a declared name.
 func (a activation) ResolveName(name string) (any, bool) {
 	s, declared := a.scope.vars[name]
-	if name == nowVariable && a.clock != nil {
+	switch {
+	case name == nowVariable && a.clock != nil:
 		return moment{clock: a.clock}, true
-	}
-	if !declared {
+	case name == progressVariable && a.progress != nil:
+		return progressValue{a.progress}, true
+	case !declared:
 		return nil, false
 	}
 	value, ok := a.vars[name]

@@ -16,9 +16,11 @@ type Scope struct {
 	// names, and all environments with the same functions share it.
 	planner     *cel.Env
 	conditional bool
-	limits      Limits
-	shapes      *shapes
-	vars        map[string]*shape
+	// progress says that expressions may call ready() and updated().
+	progress bool
+	limits   Limits
+	shapes   *shapes
+	vars     map[string]*shape
 	// parts are the parts of the declared names whose values have hidden entries.
 	parts map[string]objectPart
 	// missingFieldHints are by declared name and field.

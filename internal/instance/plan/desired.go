@@ -7,6 +7,7 @@ import (
 
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/espalier-dev/espalier/api/v1alpha1"
 	"github.com/espalier-dev/espalier/internal/condition"
@@ -131,8 +132,10 @@ type Node struct {
 	Waits []Wait
 	// Refusal is why the object is not created at all; zero if it may be.
 	Refusal Problem
-	// Held is why the object is neither created nor changed now; zero if it may be. Paces are the paces of its collection.
-	Held  Problem
+	// Hold says, given the progress of the instance's objects by UID, why the object is neither created nor changed now, and
+	// after how long that may be different although nothing has changed, 0 for never. It is nil if nothing holds the object.
+	// Paces are the paces of its collection.
+	Hold  func(map[types.UID]Progress) (Problem, time.Duration) `json:"-"`
 	Paces []Pace
 	// SkipMessage says why the node is left out; empty if it isn't.
 	SkipMessage string

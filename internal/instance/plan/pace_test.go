@@ -3,12 +3,19 @@ package plan
 import (
 	"strings"
 	"testing"
+
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+
+	"github.com/espalier-dev/espalier/api/v1alpha1"
 )
 
 // Each item is a letter: r for one that is ready, u for one that is up to date and not ready, c for a drift that is
-// corrected, o for one that is to change, n for one that is to be created, w for one that waits, s for one that is left out.
-// What is held back becomes an h.
+// corrected, o for a ready one that is to change, b for one that is to change and not ready, f for one that is to change and
+// was never applied, n for one that is to be created, m for one that gets another place, p for one that does and is not ready,
+// w for one that waits, s for one that is left out. What is held back becomes an h.
 func TestPacesHoldItemsBack(t *testing.T) {
+	applied := &unstructured.Unstructured{}
+	applied.SetAnnotations(map[string]string{v1alpha1.AppliedAnnotation: "digest"})
 	for _, test := range []struct {
 		paces         []Pace
 		items, expect string
@@ -35,18 +42,26 @@ func TestPacesHoldItemsBack(t *testing.T) {
 		{[]Pace{{Batch: 1}}, "srso", "srso"},         // what is left out doesn't count
 		{[]Pace{{Batch: 2}}, "oorrrrrr", "oorrrrrr"}, // those at the end don't make the batch larger
 		{[]Pace{{Batch: 2}}, "rooorrrroo", "rohhrrrrhh"},
+		{[]Pace{{Batch: 1}}, "mmoo", "mmoh"}, // a new place is no change, and an item that gets one counts as before
+		{[]Pace{{Batch: 1}}, "pmoo", "pmhh"},
+		{[]Pace{{Default: true}}, "rooooo", "rohhhh"},
+		{[]Pace{{Default: true}}, "orrooo", "orrhhh"},
+		{[]Pace{{Default: true}}, "ubobnf", "ubhbnf"}, // only the changes of what is ready and was applied before are held
+		{[]Pace{{Default: true}}, "umom", "umhm"},
 		{[]Pace{{Batch: 1}}, "", ""},
 		{nil, "oooo", "oooo"},
 	} {
 		steps, nodes := make([]Step, len(test.items)), make([]Node, len(test.items))
 		kinds := map[rune]Step{
-			'r': {Action: Keep, Ready: true}, 'u': {Action: Keep}, 'c': {Action: Correct, Ready: true}, 'o': {Action: Update, Ready: true},
-			'n': {Action: Create}, 'w': {Action: Defer}, 's': {Action: Skip},
+			'r': {Action: Keep, Ready: true}, 'u': {Action: Keep}, 'c': {Action: Correct, Ready: true}, 'o': {Action: Update, Ready: true, Current: applied},
+			'n': {Action: Create}, 'w': {Action: Defer}, 's': {Action: Skip}, 'b': {Action: Update, Current: applied},
+			'f': {Action: Update, Ready: true, Current: &unstructured.Unstructured{}},
+			'm': {Action: Update, Ready: true, Moves: true, Current: applied}, 'p': {Action: Update, Moves: true, Current: applied},
 		}
 		for i, item := range test.items {
 			steps[i], nodes[i] = kinds[item], Node{Collection: "zones", Paces: test.paces}
 		}
-		held := holdBack(steps, nodes)
+		held := holdToPace(steps, nodes)
 		var got strings.Builder
 		for i, item := range test.items {
 			if item != 'w' && steps[i].Action == Defer {
@@ -66,7 +81,7 @@ func TestPacesOfCollectionsAreTheirOwn(t *testing.T) {
 		{ID: "a[1]", Collection: "a", Paces: []Pace{{Batch: 1}}}, {ID: "b[1]", Collection: "b", Paces: []Pace{{Batch: 1}}}, {ID: "c"},
 	}
 	steps := []Step{{Action: Keep, Ready: true}, {Action: Update}, {Action: Update}, {Action: Update}, {Action: Update}}
-	if !holdBack(steps, nodes) {
+	if !holdToPace(steps, nodes) {
 		t.Error("nothing is held back")
 	}
 	for i, action := range []Action{Keep, Update, Update, Defer, Update} {

@@ -57,6 +57,8 @@ type Step struct {
 	// that is marked for that as well. RefuseConflicts keeps all writes from taking over fields
 	// that another manager has set.
 	AdoptUnowned, AdoptClaimable, RefuseConflicts bool
+	// Moves says of an Update that only the item's place in its collection has changed. It is set in collections with a pace.
+	Moves bool
 	// Recreate reports whether the object is recreated when the API server rejects its update. Preserved says that a
 	// deletion policy or a protection keeps the object.
 	Recreate  Recreation
@@ -116,7 +118,8 @@ func Compute(desired Desired, facts Facts, history History, owner inventory.Owne
 		p.Steps = append(p.Steps, decide(node, preserved, facts, history, owner, manager))
 	}
 	deferDuplicates(p.Steps, desired.Nodes)
-	p.Paced = holdBack(p.Steps, desired.Nodes)
+	holdBack(p.Steps, desired.Nodes)
+	p.Paced = holdToPace(p.Steps, desired.Nodes)
 	for i, step := range p.Steps {
 		markWanted(wanted, desired.Nodes[i], step, facts)
 		p.Settled = p.Settled && (step.Action == Keep || step.Action == Skip)
@@ -174,6 +177,7 @@ func decide(node Node, preserved preservation, facts Facts, history History, own
 		step.Action = Create
 	case inventory.AppliedDigest(node.Observed) != inventory.AppliedDigest(applied), managedfields.NeedsTransfer(node.Observed, managedfields.IsForeign):
 		step.Action = Update // fields of a former engine are transferred first, and so removed unless desired
+		step.Moves = len(node.Paces) > 0 && onlyMoves(node, place, owner)
 		if node.Drift.Policy == v1alpha1.DriftIgnore {
 			step.OmitFields = step.FieldsLeft(LostFields(step.Object, node.Observed, manager))
 		}
@@ -181,9 +185,6 @@ func decide(node Node, preserved preservation, facts Facts, history History, own
 		step.handleDrift(applied, history, facts, manager)
 	}
 	deferRefused(&step, history.Refusals)
-	if step.changes() && node.Held.Reason != "" {
-		step.Action, step.Problem = Defer, node.Held
-	}
 	return step
 }
 
