@@ -48,6 +48,8 @@ type world struct {
 	// permissions bound those of providers, and external are the kinds whose programs run elsewhere.
 	permissions []rbacv1.PolicyRule
 	external    []string
+	// activations are what the first activation policy activates.
+	activations []string
 	// operations are how operations are run; nil for none.
 	operations *server.OperationOptions
 	// ahead is by how much the clock of the controllers is ahead.
@@ -88,7 +90,7 @@ func (w *world) start(t *testing.T, config *rest.Config) *suite.Controllers {
 func (w *world) begin(t *testing.T, config *rest.Config) *suite.Controllers {
 	t.Helper()
 	return suite.Start(t, server.Options{
-		Config: config, Packages: &server.PackageOptions{Namespace: w.namespace, CacheDir: w.cache, ProviderPermissions: w.permissions, External: w.external}, Operations: w.operations,
+		Config: config, Packages: &server.PackageOptions{Namespace: w.namespace, CacheDir: w.cache, ProviderPermissions: w.permissions, External: w.external, DefaultActivations: w.activations}, Operations: w.operations,
 		Now: func() time.Time { return time.Now().Add(time.Duration(w.ahead.Load())) }, Log: testr.NewWithOptions(t, testr.Options{}),
 		SigningKeyNamespace: w.namespace, Settings: server.Settings{AdmissionPolicies: true},
 	})

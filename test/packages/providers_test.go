@@ -193,7 +193,7 @@ func TestAFamilySharesItsKinds(t *testing.T) {
 	w.Delete(t, providerKind, "", "member")
 }
 
-// TestAPackageChangesTheFormOfItsKinds: a newer version has ManagedResourceDefinitions, and a rollback has none again. The objects
+// TestAPackageChangesTheFormOfItsKinds: a newer version has ManagedResourceDefinitions, which stay after a rollback. The objects
 // stay.
 func TestAPackageChangesTheFormOfItsKinds(t *testing.T) {
 	const group = "form.providers.example.org"
@@ -204,7 +204,7 @@ func TestAPackageChangesTheFormOfItsKinds(t *testing.T) {
 	w.install(t, "Provider", "form", "org/provider-form:v1.0.0")
 	w.Await(t, providerKind, "", "form", healthy)
 	w.Apply(t, "{apiVersion: "+group+"/v1, kind: Thing, metadata: {name: thing}}")
-	for _, step := range []struct{ version, owner string }{{"v2.0.0", "ManagedResourceDefinition"}, {"v1.0.0", "ProviderRevision"}, {"v2.0.0", "ManagedResourceDefinition"}} {
+	for _, step := range []struct{ version, owner string }{{"v2.0.0", "ManagedResourceDefinition"}, {"v1.0.0", "ManagedResourceDefinition"}, {"v2.0.0", "ManagedResourceDefinition"}} {
 		w.install(t, "Provider", "form", "org/provider-form:"+step.version)
 		w.Await(t, crdKind, "", "things."+group, func(o *unstructured.Unstructured) error {
 			if owner := metav1.GetControllerOf(o); owner == nil || owner.Kind != step.owner {
@@ -250,7 +250,7 @@ func TestManagedResourcesAreActivated(t *testing.T) {
 	w := newWorld(t)
 	w.permissions = []rbacv1.PolicyRule{{APIGroups: []string{group}, Resources: []string{"*"}, Verbs: []string{"*"}}}
 	w.push(t, "org/provider-activated:v1.0.0", serving(t, "things."+group), strings.Replace(w.meta("Provider", "provider-activated"), "[]", "[SafeStart]", 1),
-		managedResource(group, "Thing"), managedResource(group, "Gadget"), managedResource(group, "Widget"))
+		customResource(group, "Thing"), managedResource(group, "Gadget"), customResource(group, "Widget"), customResource(group, "ProviderConfig"))
 	w.start(t, w.asAccount(t, "controllers", w.needs(t)))
 	w.install(t, "Provider", "activated", "org/provider-activated:v1.0.0")
 	w.Await(t, providerKind, "", "activated", suite.All(suite.IsPresent, suite.HasCondition("Healthy", "True", "AwaitingActivation")))
@@ -260,6 +260,10 @@ func TestManagedResourcesAreActivated(t *testing.T) {
 	}
 	if o := w.Get(t, crdKind, "", "things."+group); o != nil {
 		t.Error("the kind of an inactive definition exists")
+	}
+	w.Await(t, crdKind, "", "providerconfigs."+group, suite.HasCondition("Established", "True", ""))
+	if o := w.Get(t, policyKind, "", "default"); o != nil {
+		t.Error("there is a policy that nobody wants")
 	}
 
 	w.Apply(t, "{apiVersion: apiextensions.crossplane.io/v1alpha1, kind: ManagedResourceActivationPolicy, metadata: {name: activated}, spec: {activate: ['th*."+group+"', '[']}}")
@@ -287,6 +291,35 @@ func TestManagedResourcesAreActivated(t *testing.T) {
 	w.Await(t, managedKind, "", "widgets."+group, suite.HasCondition("Established", "False", "InactiveManagedResource"))
 	w.deleteInUse(t, "activated")
 	w.AwaitGone(t, crdKind, "", "things."+group)
+}
+
+// TestTheFirstPolicyActivatesWhatTheInstallationSays, also kinds that existed before they had definitions.
+func TestTheFirstPolicyActivatesWhatTheInstallationSays(t *testing.T) {
+	const group = "first.providers.example.org"
+	w := newWorld(t)
+	w.activations = []string{"things.*"}
+	capable := strings.Replace(w.meta("Provider", "provider-first"), "[]", "[safe-start]", 1)
+	w.push(t, "org/provider-first:v1.0.0", serving(t, "things."+group), w.meta("Provider", "provider-first"), customResource(group, "Gadget"))
+	w.push(t, "org/provider-first:v2.0.0", serving(t, "things."+group), capable, customResource(group, "Thing"), customResource(group, "Gadget"), customResource(group, "Widget"))
+	w.start(t, w.asAccount(t, "controllers", w.needs(t)))
+	w.install(t, "Provider", "first", "org/provider-first:v1.0.0")
+	w.Await(t, providerKind, "", "first", healthy)
+	w.Apply(t, "{apiVersion: "+group+"/v1, kind: Gadget, metadata: {name: gadget}}")
+	w.install(t, "Provider", "first", "org/provider-first:v2.0.0")
+	w.Await(t, managedKind, "", "things."+group, suite.HasCondition("Established", "True", ""))
+	w.Await(t, policyKind, "", "default", suite.HasField([]any{"things." + group}, "status", "activated"))
+	w.Await(t, managedKind, "", "gadgets."+group, suite.HasCondition("Established", "True", ""))
+	w.Await(t, managedKind, "", "widgets."+group, suite.HasCondition("Established", "False", "InactiveManagedResource"))
+	w.Await(t, providerKind, "", "first", healthy)
+	if o := w.Get(t, schema.GroupVersionKind{Group: group, Version: "v1", Kind: "Gadget"}, "", "gadget"); o == nil {
+		t.Error("the object is gone")
+	}
+	w.Delete(t, policyKind, "", "default")
+	w.deleteInUse(t, "first")
+	w.AwaitGone(t, crdKind, "", "gadgets."+group)
+	if o := w.Get(t, policyKind, "", "default"); o != nil {
+		t.Error("the policy has come back")
+	}
 }
 
 // TestWebhooksOfAProviderAreTrusted, also when the authority that signs certificates is replaced.

@@ -165,6 +165,9 @@ type PackagesConfiguration struct {
 	// ProviderPermissions bound what is granted to the ServiceAccounts of providers. The controllers can grant only what they have
 	// themselves. Without any, nothing is granted.
 	ProviderPermissions []rbacv1.PolicyRule `json:"providerPermissions"`
+	// DefaultActivations are patterns of the definitions of managed resources that the first activation policy activates, as in
+	// path.Match. Without any, there is no policy until a user makes one.
+	DefaultActivations []string `json:"defaultActivations"`
 }
 
 // PackageRuntimes is what runs the programs of each kind of packages.
@@ -235,7 +238,7 @@ func DefaultConfiguration() ControllerConfiguration {
 		Webhook:        WebhookConfiguration{BindAddress: "0"},
 		UI:             UIConfiguration{BindAddress: "0"},
 		Functions:      FunctionsConfiguration{PreferBuiltIn: packages.PreferBuiltInAuto},
-		Packages:       PackagesConfiguration{Runtime: PackageRuntimes{Provider: DeploymentRuntime, Function: DeploymentRuntime}},
+		Packages:       PackagesConfiguration{Runtime: PackageRuntimes{Provider: DeploymentRuntime, Function: DeploymentRuntime}, DefaultActivations: []string{"*"}},
 		Log:            LogConfiguration{Format: manager.LogText},
 	}
 }

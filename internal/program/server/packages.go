@@ -32,6 +32,8 @@ type PackageOptions struct {
 	Registries images.Options
 	// ProviderPermissions bound what is granted to the ServiceAccounts of providers; none grants nothing.
 	ProviderPermissions []rbacv1.PolicyRule
+	// DefaultActivations are the definitions of managed resources that the first activation policy activates.
+	DefaultActivations []string
 	// External are the kinds of packages whose programs run elsewhere.
 	External []string
 }
@@ -69,7 +71,7 @@ func (c *Controllers) startPackages(ctx context.Context) error {
 		c.Serve(kind, &controller.Packages{Config: config, Kind: kind})
 	}
 	c.Serve(controller.ManagedKind, &controller.Managed{Config: config})
-	c.Serve(controller.PolicyKind, &controller.Activations{Config: config, Definitions: demand.Definitions{
+	c.Serve(controller.PolicyKind, &controller.Activations{Config: config, Default: o.DefaultActivations, Definitions: demand.Definitions{
 		Kinds: slices.DeleteFunc(slices.Clone(demand.Kinds), func(k schema.GroupVersionKind) bool {
 			return k.Group == v1alpha1.GroupVersion.Group && !c.dialects.serves(Graph)
 		}),
@@ -121,7 +123,7 @@ func (c ControllerConfiguration) packageOptions() *PackageOptions {
 	return &PackageOptions{
 		Namespace: c.packageNamespace(),
 		CacheDir:  cmp.Or(c.Packages.CacheDir, defaultPackageCache()), Registries: images.Options{Insecure: c.Packages.InsecureRegistries},
-		ProviderPermissions: c.Packages.ProviderPermissions, External: external,
+		ProviderPermissions: c.Packages.ProviderPermissions, DefaultActivations: c.Packages.DefaultActivations, External: external,
 	}
 }
 

@@ -12,6 +12,7 @@ import (
 	"github.com/espalier-dev/espalier/api/v1alpha1"
 	"github.com/espalier-dev/espalier/internal/composition/packages/activation"
 	"github.com/espalier-dev/espalier/internal/condition"
+	"github.com/espalier-dev/espalier/internal/kube"
 	"github.com/espalier-dev/espalier/internal/kube/watch"
 	"github.com/espalier-dev/espalier/internal/kube/writer"
 	"github.com/espalier-dev/espalier/internal/object"
@@ -35,7 +36,14 @@ type Activations struct {
 	Config
 	// Definitions may compose managed resources.
 	Definitions demand.Definitions
+	// Default is what the first policy of a cluster activates; without any, there is none until a user makes one.
+	Default []string
+
+	hasDefault bool
 }
+
+// defaultPolicy is the name of the first policy, as in Crossplane.
+const defaultPolicy = "default"
 
 // Reconcile activates one definition after the other. Each change of a policy or of a definition brings the next one.
 func (r *Activations) Reconcile(ctx context.Context, key object.Key) reconcile.Result {
@@ -53,6 +61,9 @@ func (r *Activations) Reconcile(ctx context.Context, key object.Key) reconcile.R
 	if state.Phase != watch.Synced || of.Phase != watch.Synced {
 		return reconcile.Done()
 	}
+	if err := r.createDefault(ctx, policies, managed); err != nil {
+		return serving.ResultOf(err)
+	}
 	composed := r.Definitions.Read(lease) // what cannot be read activates nothing
 	plan, byName := planActivation(policies, managed, composed.Kinds)
 	for _, name := range plan.Activate {
@@ -68,6 +79,29 @@ func (r *Activations) Reconcile(ctx context.Context, key object.Key) reconcile.R
 		}
 	}
 	return last
+}
+
+// createDefault creates the first policy of a cluster with definitions. It looks once, since nobody who deletes the last policy
+// expects that all definitions become active.
+func (r *Activations) createDefault(ctx context.Context, policies, managed []*unstructured.Unstructured) error {
+	if r.hasDefault || len(managed) == 0 {
+		return nil
+	}
+	if len(policies) > 0 || len(r.Default) == 0 {
+		r.hasDefault = true
+		return nil
+	}
+	o := &unstructured.Unstructured{Object: map[string]any{}}
+	o.SetGroupVersionKind(PolicyKind)
+	o.SetName(defaultPolicy)
+	if err := unstructured.SetNestedStringSlice(o.Object, r.Default, "spec", "activate"); err != nil {
+		return err
+	}
+	if _, err := r.Cluster.Create(ctx, o, Manager); err != nil && !kube.IsNameTaken(err) {
+		return err
+	}
+	r.hasDefault = true
+	return nil
 }
 
 func planActivation(policies, managed []*unstructured.Unstructured, composed []schema.GroupKind) (activation.Plan, map[string]*unstructured.Unstructured) {

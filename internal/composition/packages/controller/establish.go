@@ -71,6 +71,9 @@ func (r *Revisions) objects(ctx context.Context, s *revisionState) (out []*unstr
 		if !s.content.Package.Installs(o.GroupVersionKind()) {
 			continue
 		}
+		if o, err = r.asManaged(s, o); err != nil {
+			return nil, err
+		}
 		if establish.HasWebhooks(o) {
 			if other, exists := configurations[o.GetKind()]; establish.IsConfiguration(o) && exists {
 				return nil, &problem{reason: "SyncPackage", text: fmt.Sprintf("it contains %s %s and %s, which would have one name: put all webhooks into one of them",
@@ -100,14 +103,34 @@ func (r *Revisions) webhooks(ctx context.Context, s *revisionState) (w establish
 	return establish.Webhooks{Package: p.Package, Service: p.ServiceName(), Namespace: r.Namespace, Port: runtime.Port, Authorities: authorities}, err
 }
 
-// withState activates the definitions of managed resources of a provider that does not start without its kinds. Of any other, a
-// policy does that, so what it has written stays.
+// asManaged turns the kind of a provider that starts without its kinds into a definition. A kind that has a definition keeps it:
+// Crossplane turns the kinds of all providers into definitions.
+func (r *Revisions) asManaged(s *revisionState, o *unstructured.Unstructured) (*unstructured.Unstructured, error) {
+	definition := establish.DefinitionOf(o)
+	if r.Package.Kind != v1.ProviderKind || definition == nil {
+		return o, nil
+	}
+	live, known, err := r.live(s.lease, ManagedKind, o.GetName())
+	switch {
+	case err != nil:
+		return nil, err
+	case !known:
+		return nil, errNotRead
+	case live != nil || startsSafely(s.status):
+		return definition, nil
+	}
+	return o, nil
+}
+
+// withState activates the definitions of managed resources of a provider that does not start without its kinds, and those of kinds
+// that exist already. Of any other, a policy does that, so what it has written stays.
 func (r *Revisions) withState(s *revisionState, o, live *unstructured.Unstructured) *unstructured.Unstructured {
 	if o.GroupVersionKind() != ManagedKind {
 		return o
 	}
 	o = o.DeepCopy()
-	if !startsSafely(s.status) || live != nil && isActive(live) {
+	_, exists := r.CRDs.Named(o.GetName())
+	if !startsSafely(s.status) || exists || live != nil && isActive(live) {
 		_ = unstructured.SetNestedField(o.Object, string(apiextensions.ManagedResourceActive), "spec", "state")
 	} else if !isActive(o) {
 		unstructured.RemoveNestedField(o.Object, "spec", "state")
@@ -172,10 +195,10 @@ func (c Config) live(lease *watch.Lease, kind schema.GroupVersionKind, name stri
 	return nil, false, nil
 }
 
-// isReplaceable reports whether a controller is a revision of the same source, or a definition of the same package, or is gone.
+// isReplaceable reports whether a controller is a revision of the same source, or is gone.
 func (r *Revisions) isReplaceable(ctx context.Context, s *revisionState, owner metav1.OwnerReference) bool {
 	kind := schema.FromAPIVersionAndKind(owner.APIVersion, owner.Kind)
-	if kind.Group != v1.GroupVersion.Group && kind != ManagedKind {
+	if kind.Group != v1.GroupVersion.Group {
 		return false
 	}
 	o, err := r.Cluster.Get(ctx, kind, "", owner.Name)
@@ -184,9 +207,6 @@ func (r *Revisions) isReplaceable(ctx context.Context, s *revisionState, owner m
 	}
 	if err != nil {
 		return false
-	}
-	if kind == ManagedKind {
-		return slices.ContainsFunc(o.GetOwnerReferences(), func(of metav1.OwnerReference) bool { return of.UID == s.pkg.GetUID() })
 	}
 	theirs, err := parseReference(stringAt(o.Object, "spec", "image"))
 	ours, ourErr := parseReference(s.revision.Spec.Image)
