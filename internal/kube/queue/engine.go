@@ -33,9 +33,10 @@ type Config struct {
 	// Workers is the maximum number of concurrent reconciles of each kind, without those that wait for external systems.
 	// If there are two or more, one namespace cannot occupy all.
 	Workers int
-	// Timeout bounds one reconcile of one object.
-	Timeout time.Duration
-	Log     logr.Logger
+	// Timeout bounds one reconcile of one object, and Timeouts those of kinds that have one of their own.
+	Timeout  time.Duration
+	Timeouts map[schema.GroupKind]time.Duration
+	Log      logr.Logger
 	// Observe is called after each reconcile; optional.
 	Observe func(reconcile.Run)
 	// Context returns the context of a reconcile of a kind, for an object that is queued with those of a namespace; optional.

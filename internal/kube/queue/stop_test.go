@@ -11,6 +11,7 @@ import (
 
 	"github.com/go-logr/logr"
 	"github.com/go-logr/logr/funcr"
+	"k8s.io/apimachinery/pkg/runtime/schema"
 
 	"github.com/espalier-dev/espalier/internal/kube/watch"
 	"github.com/espalier-dev/espalier/internal/object"
@@ -87,6 +88,24 @@ func TestAFailureIsLogged(t *testing.T) {
 		if n := failures.Load(); n != 1 {
 			t.Errorf("a reconcile that the end of the engine cancelled was logged")
 		}
+	})
+}
+
+func TestAKindMayTakeLonger(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		took := make(chan time.Duration, 2)
+		e := engineOver(newWorld(1), Config{Workers: 1, Timeout: time.Second, Timeouts: map[schema.GroupKind]time.Duration{widget.GroupKind(): time.Hour}})
+		end := run(t, e)
+		began := time.Now()
+		e.Start(widget, reconciles(func(ctx context.Context, _ object.Key) reconcile.Result {
+			<-ctx.Done()
+			took <- time.Since(began)
+			return reconcile.Done()
+		}), nil)
+		if got := <-took; got != time.Hour {
+			t.Errorf("the reconcile ends after %s", got)
+		}
+		end()
 	})
 }
 

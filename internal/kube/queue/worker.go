@@ -1,6 +1,7 @@
 package queue
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"runtime/debug"
@@ -18,7 +19,7 @@ import (
 
 func (e *Engine) reconcile(w work) {
 	c, key := w.queue.controller, w.key()
-	ctx, cancel := context.WithTimeout(c.ctx, e.Timeout)
+	ctx, cancel := context.WithTimeout(c.ctx, cmp.Or(e.Timeouts[c.Kind.GroupKind()], e.Timeout))
 	defer cancel()
 	began := time.Now()
 	ctx, span := e.Tracer.StartReconcile(ctx, c.Kind, key, w.request.causes, began.Sub(w.request.since))

@@ -42,6 +42,8 @@ type Options struct {
 	Config *rest.Config
 	// Workers is the number of concurrent reconciles.
 	Workers int
+	// Timeouts are those of reconciles that may take longer than others.
+	Timeouts map[schema.GroupKind]time.Duration
 	// RequestsInFlight is how many of their requests are sent at a time; 0 is inflight.DefaultSeats.
 	RequestsInFlight int
 	Log              logr.Logger
@@ -153,7 +155,7 @@ func New(o Options) (*Cluster, error) {
 	k.Profiler = telemetry.NewProfiler(time.Now(), func() []schema.GroupVersionKind { return k.Engine.Kinds() })
 	k.Gate.Installation, k.Gate.Installations = o.Lease.Name, o.Installations
 	k.Engine = queue.New(queue.Config{
-		Hub: k.Hub, Workers: o.Workers, Log: o.Log.WithName("reconcile"), Observe: k.observe, Tracer: o.Tracer, OnBehalfOf: k.claimNamespace,
+		Hub: k.Hub, Workers: o.Workers, Timeouts: o.Timeouts, Log: o.Log.WithName("reconcile"), Observe: k.observe, Tracer: o.Tracer, OnBehalfOf: k.claimNamespace,
 		Context: k.reconcileContext,
 	})
 	return k, nil
