@@ -141,12 +141,23 @@ func (f *secretFlow) node(n *Node, typed *spec.Schema) {
 			list := f.of(d.list)
 			f.values[d.iterator], each = list.Item(), each.Join(list.Shape())
 		}
-		each = each.Join(f.whether(n.forEach.includeWhen)).Join(f.whether(n.propagateWhen))
+		each = each.Join(f.whether(n.forEach.includeWhen))
 	}
 	memo := map[*expr.Program]*expr.Secrecy{}
 	for _, e := range n.template.Expressions() {
-		secrecy := f.of(e.Program)
-		memo[e.Program] = secrecy
+		memo[e.Program] = f.of(e.Program)
+	}
+	value := n.template.Secrecy(func(p *expr.Program) *expr.Secrecy { return memo[p] })
+	value.Visit(func(_ []string, part *expr.Secrecy) { n.secretFields = n.secretFields || part.Keys() })
+	if n.Kind.GroupKind() == secretKind {
+		value = secretObject(n.ID, value)
+	}
+	if n.forEach != nil {
+		f.values[n.ID] = expr.SecretItems(value) // which the conditions of its own items may read
+		each = each.Join(f.whether(n.propagateWhen))
+	}
+	for _, e := range n.template.Expressions() {
+		secrecy := memo[e.Program]
 		if isItemName(n, e) {
 			secrecy = secrecy.Join(each)
 		}
@@ -154,15 +165,10 @@ func (f *secretFlow) node(n *Node, typed *spec.Schema) {
 			f.addMetadata(n, typed, e, secrecy)
 		}
 	}
-	value := n.template.Secrecy(func(p *expr.Program) *expr.Secrecy { return memo[p] })
 	if n.forEach != nil {
 		for _, d := range n.forEach.dimensions {
 			delete(f.values, d.iterator)
 		}
-	}
-	value.Visit(func(_ []string, part *expr.Secrecy) { n.secretFields = n.secretFields || part.Keys() })
-	if n.Kind.GroupKind() == secretKind {
-		value = secretObject(n.ID, value)
 	}
 	if n.Collection {
 		value = expr.SecretItems(value).Join(each).Join(included)
