@@ -2,6 +2,7 @@ package packages
 
 import (
 	"fmt"
+	"strings"
 	"testing"
 
 	rbacv1 "k8s.io/api/rbac/v1"
@@ -16,6 +17,7 @@ import (
 func TestAnInstallationContinuesAfterACrash(t *testing.T) {
 	w := newWorld(t)
 	w.permissions = []rbacv1.PolicyRule{{APIGroups: []string{"*"}, Resources: []string{"*"}, Verbs: []string{"*"}}}
+	w.activations = []string{"*"}
 	first := w.start(t, w.config) // installs the kinds
 	if err := first.Stop(); err != nil {
 		t.Fatal(err)
@@ -25,7 +27,8 @@ func TestAnInstallationContinuesAfterACrash(t *testing.T) {
 		group := configuration + ".providers.example.org"
 		w.push(t, "org/"+function+":v1.0.0", answering(t, configuration), w.meta("Function", function))
 		w.push(t, "org/"+configuration+":v1.0.0", nil, w.meta("Configuration", configuration, "function=org/"+function+" >=1", "provider=org/"+provider+" >=1"), definition(fmt.Sprintf("Crash%d", n)))
-		w.push(t, "org/"+provider+":v1.0.0", serving(t, "things."+group), w.meta("Provider", provider), customResource(group, "Thing"), managedResource(group, "Gadget"), admission(group))
+		w.push(t, "org/"+provider+":v1.0.0", serving(t, "things."+group), strings.Replace(w.meta("Provider", provider), "[]", "[safe-start]", 1),
+			customResource(group, "Thing"), customResource(group, "ProviderConfig"), managedResource(group, "Gadget"), admission(group))
 		crash := testkit.NewCrash(n)
 		if n > 0 {
 			crash.Log = func(text string) { t.Log(n, text) }
@@ -38,11 +41,15 @@ func TestAnInstallationContinuesAfterACrash(t *testing.T) {
 		w.Await(t, configurationKind, "", configuration, healthy)
 		w.Await(t, functionKind, "", "org-"+function, healthy)
 		w.Await(t, providerKind, "", "org-"+provider, healthy)
-		w.Await(t, managedKind, "", "gadgets."+group, suite.HasCondition("Established", "True", ""))
+		for _, name := range []string{"things.", "gadgets."} {
+			w.Await(t, managedKind, "", name+group, suite.HasCondition("Established", "True", ""))
+		}
+		w.Await(t, crdKind, "", "providerconfigs."+group, suite.HasCondition("Established", "True", ""))
 		w.Apply(t, "{apiVersion: "+group+"/v1, kind: Thing, metadata: {name: thing}}")
 		w.Await(t, schema.GroupVersionKind{Group: group, Version: "v1", Kind: "Thing"}, "", "thing", isServed)
 		writes = crash.Writes()
 		stop()
+		w.Delete(t, policyKind, "", "default") // the next controllers create it again
 		for _, kind := range []string{"Function", "Configuration", "Provider"} {
 			revisions := map[string]int{}
 			for _, o := range w.List(t, functionKind.GroupVersion().WithKind(kind+"Revision"), "", "") {
