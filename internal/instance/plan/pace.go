@@ -14,8 +14,8 @@ import (
 type Pace struct {
 	// Batch is how many items change together; 0 for 1, then another 1, 2, 4 and so on.
 	Batch int
-	// Default says that the author has set none. It holds back only what could break: the changes of ready objects that
-	// the engine has applied before.
+	// Default says that the author has set none; then it is the only one. It holds back only what could break: the changes
+	// of ready objects that the engine has applied before.
 	Default bool
 }
 
@@ -38,8 +38,8 @@ func (s Step) changes() bool { return s.Action == Create || s.Action == Update }
 // neither.
 type Progress struct{ Ready, Updated bool }
 
-// holdBack defers the changes that the conditions of their nodes don't allow. What it lets change is not ready for the
-// conditions after it.
+// holdBack defers the changes that the conditions of their nodes don't allow. For the conditions of later nodes, an object
+// that it lets change is neither ready nor updated.
 func holdBack(steps []Step, nodes []Node) {
 	var progress map[types.UID]Progress
 	for i, n := range nodes {
@@ -62,7 +62,7 @@ func progressOf(steps []Step) map[types.UID]Progress {
 	out := map[types.UID]Progress{}
 	for _, s := range steps {
 		if s.Current != nil {
-			out[s.Current.GetUID()] = Progress{Ready: s.Ready, Updated: s.Action == Keep || s.Action == Correct || s.External}
+			out[s.Current.GetUID()] = Progress{Ready: s.Ready, Updated: s.Action == Keep || s.Action == Correct || s.Moves || s.External}
 		}
 	}
 	return out
@@ -83,12 +83,14 @@ func holdToPace(steps []Step, nodes []Node) bool {
 		for done < len(items) && isDone(steps[items[done]]) {
 			done++
 		}
-		for _, p := range nodes[items[0]].Paces {
-			for _, i := range items[min(p.reach(done), len(items)):] {
-				if p.holds(steps[i]) {
-					held = true
-					steps[i].Action, steps[i].Problem = Defer, p.problem(steps[items[done]].Node, p.reach(done), len(items))
-				}
+		paces, reach := nodes[items[0]].Paces, len(items)
+		for _, p := range paces {
+			reach = min(reach, p.reach(done))
+		}
+		for _, i := range items[reach:] {
+			if paces[0].holds(steps[i]) {
+				held = true
+				steps[i].Action, steps[i].Problem = Defer, paces[0].problem(steps[items[done]].Node, reach, len(items))
 			}
 		}
 	}

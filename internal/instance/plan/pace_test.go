@@ -90,3 +90,16 @@ func TestPacesOfCollectionsAreTheirOwn(t *testing.T) {
 		}
 	}
 }
+
+func TestTheNarrowestPaceIsNamed(t *testing.T) {
+	steps, nodes := make([]Step, 5), make([]Node, 5)
+	for i := range steps {
+		steps[i], nodes[i] = Step{Node: "a", Action: Update}, Node{Collection: "a", Paces: []Pace{{Batch: 4}, {Batch: 2}}}
+	}
+	holdToPace(steps, nodes)
+	for _, s := range steps[2:] {
+		if s.Action != Defer || !strings.Contains(s.Problem.Message, "lets 2 of 5 items change") {
+			t.Errorf("%s: %s", s.Action, s.Problem.Message)
+		}
+	}
+}
