@@ -86,7 +86,7 @@ func (c *compilation) compilePace(d *draft, source string, at object.Path) {
 	d.paces = append(d.paces, plan.Pace{Batch: batch})
 }
 
-// setPropagation has the plan ask whether the node's object may change now.
+// setPropagation sets the paces of the node's collection, and the conditions that the plan evaluates if the object is to change.
 func (c *composition) setPropagation(n *Node, vars map[string]any, out *plan.Node) {
 	if out.Paces = n.paces; len(n.propagateWhen) == 0 {
 		return

@@ -12,7 +12,6 @@ import (
 
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime"
-	"k8s.io/apimachinery/pkg/runtime/schema"
 
 	apiextensionsv1 "github.com/espalier-dev/espalier/api/apiextensions/v1"
 	opsv1alpha1 "github.com/espalier-dev/espalier/api/ops/v1alpha1"
@@ -35,8 +34,8 @@ type result struct {
 // attemptTimeout bounds an attempt, as in Crossplane.
 const attemptTimeout = 2 * time.Minute
 
-// Timeouts are those of reconciles that attempt something: they end later, so that a failure can be written.
-var Timeouts = map[schema.GroupKind]time.Duration{Kind.GroupKind(): attemptTimeout + 10*time.Second}
+// ReconcileTimeout bounds the reconcile of an Operation, which writes the result after the attempt.
+const ReconcileTimeout = attemptTimeout + 10*time.Second
 
 // attempt runs the pipeline once, and applies what it returns.
 func (r *Operations) attempt(ctx context.Context, o *unstructured.Unstructured, op *opsv1alpha1.Operation, account Account) (out result) {

@@ -23,7 +23,7 @@ type Budget struct {
 // SetTime has time.now() be a time. Without it, expressions that call it fail.
 func (b *Budget) SetTime(now time.Time) { b.clock = &clock{now: now} }
 
-// SetProgress has ready() and updated() answer by the progress of objects. Without it, expressions that call them fail.
+// SetProgress has ready() and updated() ask a Progress. Without it, expressions that call them fail.
 func (b *Budget) SetProgress(of Progress) { b.progress = of }
 
 // NextChange is when the first comparison with time.now() changes its result, of those that were evaluated; zero if none

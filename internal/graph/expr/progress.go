@@ -15,7 +15,7 @@ import (
 	"github.com/espalier-dev/espalier/internal/object"
 )
 
-// progressVariable stands for the progress of all objects in calls of ready() and updated(). No expression can contain the name.
+// progressVariable has the Progress that calls of ready() and updated() ask. No expression can contain the name.
 const progressVariable = "@progress"
 
 var (
@@ -23,19 +23,19 @@ var (
 	progressMethods = []string{"ready", "updated"}
 )
 
-// Progress says how far an object of a resource is: whether it is ready, and whether it is updated to what is wanted now.
-// Of other objects nothing is known.
+// Progress reports whether an object is ready, and whether it is updated: as its definition wants it now. It knows the
+// objects of resources, and no others.
 type Progress func(object map[string]any) (ready, updated, known bool)
 
-// WithProgress returns an environment whose expressions may call ready() and updated() of objects. A budget with their
-// progress evaluates them: see Budget.SetProgress.
+// WithProgress returns an Env whose expressions may call ready() and updated() on objects. Their evaluation needs
+// Budget.SetProgress.
 func (e *Env) WithProgress() *Env {
 	scope := *e.Scope
 	scope.progress = true
 	return &Env{Scope: &scope, cel: e.cel, empty: e.empty}
 }
 
-// progressOptions declare the methods: macros turn them into functions of the object and the progress of all objects.
+// progressOptions declare the methods: macros turn them into calls of functions with the object and the Progress.
 func progressOptions() []cel.EnvOption {
 	options := []cel.EnvOption{cel.Variable(progressVariable, progressType)}
 	for _, method := range progressMethods {

@@ -16,7 +16,7 @@ type Scope struct {
 	// names, and all environments with the same functions share it.
 	planner     *cel.Env
 	conditional bool
-	// progress says that expressions may call ready() and updated().
+	// progress says that expressions may call ready() and updated(); conditional, the functions of conditions.
 	progress bool
 	limits   Limits
 	shapes   *shapes

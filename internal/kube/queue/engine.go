@@ -33,7 +33,7 @@ type Config struct {
 	// Workers is the maximum number of concurrent reconciles of each kind, without those that wait for external systems.
 	// If there are two or more, one namespace cannot occupy all.
 	Workers int
-	// Timeout bounds one reconcile of one object, and Timeouts those of kinds that have one of their own.
+	// Timeout bounds one reconcile of one object, and Timeouts those of kinds with a bound of their own.
 	Timeout  time.Duration
 	Timeouts map[schema.GroupKind]time.Duration
 	Log      logr.Logger

@@ -144,7 +144,8 @@ func NewControllers(o Options) (*Controllers, error) {
 	}
 	c.permissions = newPermissions(o.Needs, o.Log.WithName("permissions"))
 	c.Cluster, err = cluster.New(cluster.Options{
-		Config: o.Config, Workers: o.Workers, Timeouts: operation.Timeouts, RequestsInFlight: o.RequestsInFlight, Log: o.Log, Observe: o.Observe, Tracer: o.Tracer,
+		Config: o.Config, Workers: o.Workers, RequestsInFlight: o.RequestsInFlight, Log: o.Log, Observe: o.Observe, Tracer: o.Tracer,
+		Timeouts:      map[schema.GroupKind]time.Duration{operation.Kind.GroupKind(): operation.ReconcileTimeout},
 		CRDDependents: c.crdDependents, GroupDependents: c.groupDependents, Annotated: composition.Annotated, OnPermissionsChange: c.permissionsChanged,
 		Remedy:    func(kind schema.GroupKind) string { return provider.Remedy(o.Providers, kind) },
 		ExtraCRDs: c.crdsToInstall, Lease: o.Lease, Shard: o.Shard, Installations: o.Installations, WatchLimits: o.WatchLimits,

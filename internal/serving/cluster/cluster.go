@@ -42,7 +42,7 @@ type Options struct {
 	Config *rest.Config
 	// Workers is the number of concurrent reconciles.
 	Workers int
-	// Timeouts are those of reconciles that may take longer than others.
+	// Timeouts bound the reconciles of kinds that have a bound of their own; others have one minute.
 	Timeouts map[schema.GroupKind]time.Duration
 	// RequestsInFlight is how many of their requests are sent at a time; 0 is inflight.DefaultSeats.
 	RequestsInFlight int

@@ -71,7 +71,7 @@ func (r *Revisions) objects(ctx context.Context, s *revisionState) (out []*unstr
 		if !s.content.Package.Installs(o.GroupVersionKind()) {
 			continue
 		}
-		if o, err = r.asManaged(s, o); err != nil {
+		if o, err = r.asManagedDefinition(s, o); err != nil {
 			return nil, err
 		}
 		if establish.HasWebhooks(o) {
@@ -103,10 +103,10 @@ func (r *Revisions) webhooks(ctx context.Context, s *revisionState) (w establish
 	return establish.Webhooks{Package: p.Package, Service: p.ServiceName(), Namespace: r.Namespace, Port: runtime.Port, Authorities: authorities}, err
 }
 
-// asManaged turns the kind of a provider that starts without its kinds into a definition. A kind that has a definition keeps it:
-// Crossplane turns the kinds of all providers into definitions.
-func (r *Revisions) asManaged(s *revisionState, o *unstructured.Unstructured) (*unstructured.Unstructured, error) {
-	definition := establish.DefinitionOf(o)
+// asManagedDefinition returns a ManagedResourceDefinition in place of a CustomResourceDefinition if the provider starts without
+// its kinds, or if there is one already: Crossplane makes them for all providers. It returns other objects as they are.
+func (r *Revisions) asManagedDefinition(s *revisionState, o *unstructured.Unstructured) (*unstructured.Unstructured, error) {
+	definition := establish.ManagedDefinitionOf(o)
 	if r.Package.Kind != v1.ProviderKind || definition == nil {
 		return o, nil
 	}

@@ -13,9 +13,9 @@ import (
 // provider needs them.
 var configurations = []string{"ProviderConfig", "ProviderConfigUsage", "ClusterProviderConfig", "ClusterProviderConfigUsage"}
 
-// DefinitionOf returns the ManagedResourceDefinition that installs a CustomResourceDefinition of a provider while it is active;
+// ManagedDefinitionOf returns the ManagedResourceDefinition that installs a CustomResourceDefinition of a provider while it is active;
 // nil for an object that is none, or not of a managed resource.
-func DefinitionOf(o *unstructured.Unstructured) *unstructured.Unstructured {
+func ManagedDefinitionOf(o *unstructured.Unstructured) *unstructured.Unstructured {
 	kind, _, _ := unstructured.NestedString(o.Object, "spec", "names", "kind")
 	if o.GetAPIVersion() != "apiextensions.k8s.io/v1" || o.GetKind() != "CustomResourceDefinition" || slices.Contains(configurations, kind) {
 		return nil

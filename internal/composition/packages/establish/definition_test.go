@@ -24,7 +24,7 @@ func TestTheDefinitionOfAKind(t *testing.T) {
 	} {
 		o := parse(t, tc.object)
 		got := ""
-		if d := establish.DefinitionOf(o); d != nil {
+		if d := establish.ManagedDefinitionOf(o); d != nil {
 			text, err := yaml.Marshal(d.Object)
 			if err != nil {
 				t.Fatal(err)
